@@ -1,0 +1,10 @@
+"""What noise is: corruption kernels over Arrow passages, a pure function of (seed, step name, epoch, key, copy, position)."""
+
+from corruption.chain import Chain, Corruption
+from corruption.errors import InputError
+from corruption.noise_kinds import Mask
+from corruption.ragged import Batch, Ragged
+from corruption.registry import register
+from corruption.vocabulary import Vocabulary
+
+__all__ = ["Batch", "Chain", "Corruption", "InputError", "Mask", "Ragged", "Vocabulary", "register"]

@@ -1,0 +1,166 @@
+"""Ragged columns: flat values plus offsets, zero-copy over Arrow list columns, and the batch that kernels work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+UInt64 = npt.NDArray[np.uint64]
+
+
+def frozen(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """A read-only view: kernels then see one array type, whether Arrow or NumPy owns the memory."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different lengths: row i is `values[offsets[i]:offsets[i + 1]]`.
+
+    `values` is int32[T], `offsets` int64[rows + 1], never decreasing, from 0 to T. Both are read-only.
+    """
+
+    values: Int32
+    offsets: Int64
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Int64:
+        """int64[rows]."""
+        return np.diff(self.offsets)
+
+    def row(self, i: int) -> Int32:
+        """int32[length of row i], a view."""
+        return self.values[self.offsets[i] : self.offsets[i + 1]]
+
+    def with_values(self, values: Int32) -> Ragged:
+        """Other values under the same offsets."""
+        return Ragged(frozen(values), self.offsets)  # type: ignore[arg-type]
+
+    @staticmethod
+    def of(values: Int32, offsets: Int64) -> Ragged:
+        """From two arrays that nobody will write to again; dtypes are converted where they differ."""
+        return Ragged(
+            frozen(np.ascontiguousarray(values, dtype=np.int32)),  # type: ignore[arg-type]
+            frozen(np.ascontiguousarray(offsets, dtype=np.int64)),  # type: ignore[arg-type]
+        )
+
+    @staticmethod
+    def from_lengths(values: Int32, lengths: npt.NDArray[np.integer]) -> Ragged:
+        """From flat values and the length of each row."""
+        return Ragged.of(values, offsets_of(lengths))
+
+    @staticmethod
+    def from_rows(rows: list[list[int]] | list[Int32]) -> Ragged:
+        """From Python lists or arrays; for tests, previews and doors that see few rows."""
+        lengths = np.array([len(row) for row in rows], np.int64)
+        values = np.concatenate([np.asarray(row, np.int32) for row in rows]) if rows else np.empty(0, np.int32)
+        return Ragged.from_lengths(values.astype(np.int32), lengths)
+
+    @staticmethod
+    def from_arrow(column: pa.Array | pa.ChunkedArray) -> Ragged:
+        """From an Arrow list or large_list of integers, without a copy when it is one chunk of int32 and not null.
+
+        A sliced array is read through its offsets, so only its own rows are seen; a null row reads as an empty one.
+        """
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        if column.null_count:
+            return Ragged.from_lengths(
+                column.flatten().to_numpy(zero_copy_only=False), column.value_lengths().fill_null(0).to_numpy()
+            )
+        offsets = column.offsets.to_numpy().astype(np.int64)
+        values = column.values.slice(offsets[0], offsets[-1] - offsets[0]).to_numpy(zero_copy_only=False)
+        if offsets[0]:
+            offsets = offsets - offsets[0]
+        return Ragged.of(values, offsets)
+
+    def to_arrow(self) -> pa.Array:
+        """list<int32>, or large_list<int32> where the offsets need 64 bits."""
+        values = pa.array(self.values, pa.int32())
+        if self.offsets[-1] >= 2**31:
+            return pa.LargeListArray.from_arrays(pa.array(self.offsets, pa.int64()), values)
+        return pa.ListArray.from_arrays(pa.array(self.offsets.astype(np.int32), pa.int32()), values)
+
+    def take(self, rows: npt.NDArray[np.integer]) -> Ragged:
+        """The rows named, in that order."""
+        lengths = self.lengths[rows]
+        offsets = offsets_of(lengths)
+        index = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        return Ragged.of(self.values[index], offsets)
+
+
+def offsets_of(lengths: npt.NDArray[np.integer]) -> Int64:
+    """int64[rows + 1]: where each row starts, and the total."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows on their way through a chain: a key for each, and ragged columns.
+
+    `columns["tokens"]` is the input so far. Columns whose offsets are the same object as its offsets are aligned with it
+    and stay so through `edit`. Without a column "origin" the tokens still stand where they stood in the passage.
+    """
+
+    keys: UInt64
+    columns: Mapping[str, Ragged]
+    copies: UInt64 = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+    def __post_init__(self) -> None:
+        if len(self.copies) == 0 and len(self.keys):
+            object.__setattr__(self, "copies", np.zeros(len(self.keys), np.uint64))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def tokens(self) -> Ragged:
+        """The corrupted input so far."""
+        return self.columns["tokens"]
+
+    def aligned(self, name: str) -> bool:
+        """Whether the column moves with the tokens."""
+        return self.columns[name].offsets is self.tokens.offsets
+
+    def put(self, **columns: Ragged) -> Batch:
+        """The same rows with these columns added or replaced."""
+        return Batch(self.keys, {**self.columns, **columns}, self.copies)
+
+    def origin(self) -> Ragged:
+        """int32, aligned: the place of each token in the original passage, -1 if it was invented."""
+        if "origin" in self.columns:
+            return self.columns["origin"]
+        tokens = self.tokens
+        places = np.arange(len(tokens.values)) - np.repeat(tokens.offsets[:-1], tokens.lengths)
+        return tokens.with_values(places.astype(np.int32))
+
+    @staticmethod
+    def from_arrow(table: pa.Table, names: tuple[str, ...], copies: UInt64 | None = None) -> Batch:
+        """The passages of a table as a batch: `key` and the named list columns, all aligned with `tokens`.
+
+        Raises ValueError when a column that should be aligned is not.
+        """
+        tokens = Ragged.from_arrow(table["tokens"])
+        columns = {"tokens": tokens}
+        for name in names:
+            if name == "tokens":
+                continue
+            column = Ragged.from_arrow(table[name])
+            if len(column.values) != len(tokens.values) or not np.array_equal(column.offsets, tokens.offsets):
+                raise ValueError(f"column {name} is not aligned with tokens")
+            columns[name] = Ragged(column.values, tokens.offsets)
+        keys = table["key"].combine_chunks() if table["key"].num_chunks != 1 else table["key"].chunk(0)
+        return Batch(keys.to_numpy(zero_copy_only=False), columns, np.zeros(0, np.uint64) if copies is None else copies)

@@ -1,0 +1,81 @@
+"""The corruptions by name: `register` adds one, entry points bring third parties' ones, `parse_step` builds one from a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from corruption.chain import Corruption
+from corruption.errors import InputError
+
+ENTRY_POINTS = "papermoth.corruptions"
+"""Group of entry points; loading one must `register` its corruptions."""
+
+_KINDS: dict[str, type[Any]] = {}
+_C = TypeVar("_C")
+
+
+def register(cls: type[_C]) -> type[_C]:
+    """Class decorator: make a corruption known under its `kind`. Raises ValueError when the name is taken."""
+    kind = cls.kind  # type: ignore[attr-defined]
+    if kind in _KINDS and _KINDS[kind] is not cls:
+        raise ValueError(f"two corruptions are called {kind!r}: {_KINDS[kind]} and {cls}")
+    _KINDS[kind] = cls
+    return cls
+
+
+def kinds() -> dict[str, type[Any]]:
+    """All corruptions by name, third parties' included."""
+    import corruption.noise_kinds  # noqa: F401  registers ours
+
+    for point in entry_points(group=ENTRY_POINTS):
+        point.load()
+    return dict(sorted(_KINDS.items()))
+
+
+def nearest(name: str, names: Any) -> str:
+    """', did you mean "x"?' or a list of what there is: the tail of a message about an unknown name."""
+    names = sorted(names)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(names)}"
+
+
+def parse_step(step: Mapping[str, Any], where: str = "corruption") -> Corruption:
+    """A corruption from `{kind: ..., field: value, ...}`.
+
+    Raises InputError for an unknown kind or field (with the nearest name), or a value of the wrong type or range.
+    """
+    known = kinds()
+    kind = step.get("kind")
+    if not isinstance(kind, str) or kind not in known:
+        raise InputError(where, f"unknown kind {kind!r}", nearest(str(kind), known))
+    cls = known[kind]
+    hints = get_type_hints(cls)
+    fields = {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+    values = {}
+    for name, value in step.items():
+        if name in ("kind", "name"):
+            continue
+        if name not in fields:
+            raise InputError(f"{where} {kind}.{name}", "unknown field", nearest(name, fields))
+        values[name] = _typed(value, fields[name], f"{where} {kind}.{name}")
+    made: Corruption = cls(**values)
+    return made
+
+
+def _typed(value: Any, hint: Any, where: str) -> Any:
+    """The value as its field's type: int is allowed for float, bool is no number, a Literal must match."""
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        if value not in choices:
+            raise InputError(where, f"unknown value {value!r}", nearest(str(value), [str(c) for c in choices]))
+        return value
+    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    wanted = getattr(hint, "__name__", str(hint))
+    raise InputError(where, f"{value!r} is not of type {wanted}", f"give a value of type {wanted}")

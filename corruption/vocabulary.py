@@ -1,0 +1,116 @@
+"""The vocabulary as the kernels need it: special ids, which ids may be touched, and which may be invented."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corruption.errors import InputError
+
+_RESERVED = re.compile(r"^(\[unused\d+\]|<unused\d+>|<0x[0-9A-F]{2}>|madeupword\d+|<\|?reserved.*>)$", re.IGNORECASE)
+_SENTINEL = re.compile(r"^<extra_id_(\d+)>$")
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """What a corruption may know of a tokenizer.
+
+    size: one more than the largest id. pad, mask, cls, sep, bos, eos, unk: ids, None where the tokenizer has none.
+    fixed: uint8[size], 1 for special ids, whose positions are never chosen. pool: int32[n], the ordinary ids in
+    order, from which random tokens are drawn. rank: int32[size], place of an id in the pool or -1. sentinels: ids of
+    <extra_id_0>, <extra_id_1>, ... as far as they go. fingerprint: 16 hex characters.
+    """
+
+    size: int
+    pad: int | None
+    mask: int | None
+    cls: int | None
+    sep: int | None
+    bos: int | None
+    eos: int | None
+    unk: int | None
+    fixed: npt.NDArray[np.uint8]
+    pool: npt.NDArray[np.int32]
+    rank: npt.NDArray[np.int32]
+    sentinels: tuple[int, ...] = ()
+    name: str = field(default="tokenizer", compare=False)
+    fingerprint: str = ""
+
+    @staticmethod
+    def from_tokenizer(tokenizer: Any, *, ordinary: Iterable[str] = ()) -> Vocabulary:
+        """From any Hugging Face fast tokenizer object.
+
+        Special tokens, sentinels, reserved ids ([unused7], <0x0A>) and added tokens are never drawn as random tokens;
+        an added token that is a real word of the corpus can be declared by name in `ordinary`.
+        """
+        tokens: dict[str, int] = tokenizer.get_vocab()
+        added = tokenizer.added_tokens_decoder
+        special = set(tokenizer.all_special_ids) | {i for i, token in added.items() if token.special}
+        outside = {i for i, token in added.items() if token.content not in set(ordinary)}
+        outside |= {i for token, i in tokens.items() if _RESERVED.match(token)}
+        sentinels = {int(m.group(1)): i for token, i in tokens.items() if (m := _SENTINEL.match(token))}
+        run = []
+        while len(run) in sentinels:
+            run.append(sentinels[len(run)])
+        special |= set(sentinels.values())
+        ids = {name: getattr(tokenizer, f"{name}_token_id") for name in ("pad", "mask", "cls", "sep", "bos", "eos", "unk")}
+        return Vocabulary.from_ids(
+            max(tokens.values()) + 1,
+            ids=ids,
+            special=special,
+            ordinary=set(tokens.values()) - outside - special,
+            sentinels=tuple(run),
+            name=str(tokenizer.name_or_path or "tokenizer"),
+            text="\n".join(f"{i} {token}" for token, i in sorted(tokens.items(), key=lambda item: item[1])),
+        )
+
+    @staticmethod
+    def from_ids(
+        size: int,
+        *,
+        ids: dict[str, int | None],
+        special: Iterable[int],
+        ordinary: Iterable[int] | None = None,
+        sentinels: tuple[int, ...] = (),
+        name: str = "tokenizer",
+        text: str = "",
+    ) -> Vocabulary:
+        """From bare ids; `ordinary` defaults to all that are not special. Raises InputError when no ordinary id is left."""
+        fixed = np.zeros(size, np.uint8)
+        fixed[sorted(special)] = 1
+        pool = np.array(sorted(set(range(size)) - set(special) if ordinary is None else set(ordinary)), np.int32)
+        if not len(pool):
+            raise InputError(f"tokenizer {name}", "it has no ordinary token", "give one with a vocabulary")
+        rank = np.full(size, -1, np.int32)
+        rank[pool] = np.arange(len(pool), dtype=np.int32)
+        digest = hashlib.blake2b(digest_size=8)
+        for part in (repr(sorted(ids.items())), repr(sorted(special)), text, repr(pool.tolist()) if not text else ""):
+            digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+        roles = ("pad", "mask", "cls", "sep", "bos", "eos", "unk")
+        return Vocabulary(
+            size,
+            *(ids.get(role) for role in roles),
+            fixed,
+            pool,
+            rank,
+            sentinels,
+            name,
+            digest.hexdigest(),
+        )
+
+    def need(self, role: str, why: str) -> int:
+        """The id of a special token, or InputError naming the token, the tokenizer and what needs it."""
+        found: int | None = getattr(self, role)
+        if found is None:
+            raise InputError(
+                f"tokenizer {self.name}",
+                f"it has no {role}_token, which {why} needs",
+                f"add one to the tokenizer (tokenizer.add_special_tokens({{'{role}_token': ...}})) or choose another",
+            )
+        return found

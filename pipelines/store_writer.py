@@ -1,0 +1,112 @@
+"""Writing a passage store: each shard atomic, the manifest last, the same rows always the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corruption.ragged import Ragged
+from corruption.schema import PASSAGE_FORMAT, PASSAGES
+from pipelines.store import MANIFEST, ROW_GROUP_SCHEMA, ROW_GROUPS, json_bytes, write_atomically
+
+TRAIN, HELD_OUT = "train", "held_out"
+
+
+def row_group_edges(lengths: np.ndarray, row_group_tokens: int) -> list[int]:
+    """Where row groups begin, and the end: each takes whole passages until it holds `row_group_tokens` tokens."""
+    ends = np.cumsum(lengths)
+    edges = [0]
+    while edges[-1] < len(lengths):
+        before = int(ends[edges[-1] - 1]) if edges[-1] else 0
+        edges.append(int(np.searchsorted(ends, before + row_group_tokens, side="left")) + 1)
+        edges[-1] = min(edges[-1], len(lengths))
+    return edges
+
+
+def write_shard(passages: pa.Table, path: Path, *, row_group_tokens: int, source: int) -> dict[str, Any]:
+    """Write one shard atomically, with page checksums, and return what the manifest says of it.
+
+    The schema is corruption.schema.PASSAGES. Raises ValueError for another schema.
+    """
+    if passages.schema.names != PASSAGES.names:
+        raise ValueError(f"columns {passages.schema.names} are not those of a passage store")
+    passages = passages.cast(PASSAGES).combine_chunks()
+    lengths = Ragged.from_arrow(passages["tokens"]).lengths
+    edges = row_group_edges(lengths, row_group_tokens)
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, PASSAGES, compression="zstd", write_page_checksum=True) as writer:
+        for a, b in zip(edges, edges[1:]):
+            writer.write_table(passages.slice(a, b - a), row_group_size=b - a)
+    data = buffer.getvalue()
+    write_atomically(path, data)
+    groups = []
+    for a, b in zip(edges, edges[1:]):
+        found, counts = np.unique(lengths[a:b], return_counts=True)
+        groups.append(
+            {
+                "rows": b - a,
+                "tokens": int(lengths[a:b].sum()),
+                "lengths": found.tolist(),
+                "counts": counts.tolist(),
+            }
+        )
+    return {
+        "name": path.name,
+        "bytes": len(data),
+        "blake2b": hashlib.blake2b(data, digest_size=16).hexdigest(),
+        "rows": len(passages),
+        "tokens": int(lengths.sum()),
+        "source": source,
+        "held_out": path.name.startswith(HELD_OUT),
+        "row_groups": groups,
+    }
+
+
+def finish_store(folder: Path, shards: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> dict[str, Any]:
+    """Write `row_groups.parquet`, then the manifest, which makes the folder a store; returns the manifest.
+
+    `about` holds what else the manifest says (settings, sources, tally); of it `about["settings"]` and
+    `about["tokenizer"]` enter the identity, with the shards' checksums.
+    """
+    shards = sorted(shards, key=lambda shard: str(shard["name"]))
+    rows = [
+        {
+            "shard": shard["name"],
+            "row_group": number,
+            "source": shard["source"],
+            "held_out": shard["held_out"],
+            **group,
+        }
+        for shard in shards
+        for number, group in enumerate(shard["row_groups"])
+    ]
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=ROW_GROUP_SCHEMA), buffer, write_page_checksum=True)
+    write_atomically(folder / ROW_GROUPS, buffer.getvalue())
+    listed = [{key: shard[key] for key in ("name", "bytes", "blake2b", "rows", "tokens", "held_out")} for shard in shards]
+    content = {
+        "format": PASSAGE_FORMAT,
+        "settings": about.get("settings"),
+        "tokenizer": about.get("tokenizer"),
+        "shards": [(shard["name"], shard["blake2b"]) for shard in listed],
+    }
+    manifest = {
+        **about,
+        "format": PASSAGE_FORMAT,
+        "identity": hashlib.blake2b(json_bytes(content), digest_size=8).hexdigest(),
+        "shards": listed,
+        "passages": {part: sum(s["rows"] for s in listed if s["held_out"] == held) for part, held in _PARTS},
+        "tokens": {part: sum(s["tokens"] for s in listed if s["held_out"] == held) for part, held in _PARTS},
+    }
+    write_atomically(folder / MANIFEST, json_bytes(manifest))
+    return manifest
+
+
+_PARTS = ((TRAIN, False), (HELD_OUT, True))

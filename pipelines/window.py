@@ -1,0 +1,166 @@
+"""One window: read its row groups, permute the rows, form microbatches, corrupt and frame them. One task does all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corruption.chain import Chain
+from corruption.noise import rank_bits, stream
+from corruption.ragged import Batch, Ragged, offsets_of
+from corruption.schema import IGNORE
+from corruption.vocabulary import Vocabulary
+from pipelines.plan import Geometry, form, kept
+from pipelines.store import Store, open_store
+
+
+class Frame(Protocol):
+    """How an objective's examples are framed; see corruption.frame."""
+
+    columns: tuple[str, ...]
+    extra: int
+
+    def check(self, vocabulary: Vocabulary) -> None: ...
+
+    def apply(self, batch: Batch, vocabulary: Vocabulary) -> dict[str, Ragged]: ...
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What a window task must know to make its microbatches; it travels to every corruptor.
+
+    counted: term of the loss -> column whose entries other than IGNORE it counts.
+    """
+
+    store: str
+    seed: int
+    geometry: Geometry
+    chain: Chain
+    frame: Frame
+    vocabulary: Vocabulary
+    counted: Mapping[str, str]
+
+    def schema(self) -> pa.Schema:
+        """One row a microbatch: its address, its examples' keys and lengths, each framed column flat, and its counts."""
+        return pa.schema(
+            [
+                ("epoch", pa.int32()),
+                ("window", pa.int32()),
+                ("number", pa.int32()),
+                ("windows", pa.int32()),
+                ("microbatches", pa.int32()),
+                ("tokens", pa.int32()),
+                ("keys", pa.list_(pa.uint64())),
+                ("lengths", pa.list_(pa.int32())),
+                *((f"column_{name}", pa.list_(pa.int32())) for name in self.frame.columns),
+                *((f"count_{name}", pa.int64()) for name in self.counted),
+            ]
+        )
+
+
+@lru_cache(maxsize=4)
+def _store(folder: str) -> Store:
+    """Opened once a process: a corruptor reads the manifest once, not once a window."""
+    return open_store(Path(folder))
+
+
+def read_rows(
+    feed: Feed, epoch: int, row_groups: npt.NDArray[Any], copies: npt.NDArray[Any], shares: npt.NDArray[Any]
+) -> tuple[pa.Table, npt.NDArray[np.uint64]]:
+    """The window's passages in stored order, and the copy each appears as. Rows a share leaves out are not in it."""
+    store = _store(feed.store)
+    names = ("key", *feed.chain.columns())
+    tables, copy_of_row = [], []
+    for group, copy, share in zip(row_groups.tolist(), copies.tolist(), shares.tolist()):
+        table = store.read(store.train.shard[group], [int(store.train.number[group])], names)
+        if share < 1.0:
+            table = table.take(pa.array(_shared(feed, epoch, group, copy, share, table)))
+        tables.append(table)
+        copy_of_row.append(np.full(len(table), copy, np.uint64))
+    return pa.concat_tables(tables).combine_chunks(), np.concatenate(copy_of_row)
+
+
+def _shared(feed: Feed, epoch: int, group: int, copy: int, share: float, table: pa.Table) -> npt.NDArray[np.int64]:
+    """The rows a share keeps: of each length as many as the plan counts, the first by a keyed draw, in stored order."""
+    histogram = _store(feed.store).train.histogram[group]
+    wanted = kept(histogram, share, feed.seed, epoch, group, copy)
+    keys = table["key"].combine_chunks().to_numpy()
+    lengths = Ragged.from_arrow(table["tokens"]).lengths
+    bits = rank_bits(stream(feed.seed, "papermoth.share", epoch, group, copy), keys)
+    order = np.lexsort((bits, lengths))
+    place = np.arange(len(order)) - np.searchsorted(lengths[order], lengths[order])
+    return np.sort(order[place < wanted[lengths[order]]])
+
+
+def arrange(feed: Feed, epoch: int, window: int, keys: npt.NDArray[np.uint64], copies: npt.NDArray[np.uint64],
+            lengths: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """The window's microbatches in order, each the rows it holds: a function of stored lengths, keys and the seed."""
+    bits = rank_bits(stream(feed.seed, "papermoth.rows", epoch), keys ^ rank_bits(0, copies))
+    order = np.lexsort((bits, -lengths))
+    sizes = form(lengths[order], feed.geometry)
+    groups = np.split(order, np.cumsum(sizes)[:-1])
+    turns = rank_bits(stream(feed.seed, "papermoth.microbatches", epoch, window), np.arange(len(sizes)).astype(np.uint64))
+    return [groups[i] for i in np.argsort(turns, kind="stable")]
+
+
+def read_window(row: Mapping[str, Any], feed: Feed) -> pa.Table:
+    """The microbatches of one plan row from number `skip` on, corrupted and framed; the schema is `feed.schema()`."""
+    epoch, window, skip = int(row["epoch"]), int(row["window"]), int(row["skip"])
+    table, copies = read_rows(
+        feed, epoch, np.asarray(row["row_group"]), np.asarray(row["copy"]), np.asarray(row["share"])
+    )
+    names = feed.chain.columns()
+    batch = Batch.from_arrow(table, names, copies)
+    microbatches = arrange(feed, epoch, window, batch.keys, copies, batch.tokens.lengths)
+    wanted = microbatches[skip:]
+    if not wanted:
+        return feed.schema().empty_table()
+    rows = np.concatenate(wanted)
+    tokens = batch.tokens.take(rows)
+    columns = {name: tokens.with_values(batch.columns[name].take(rows).values) for name in names if name != "tokens"}
+    chosen = Batch(batch.keys[rows], {"tokens": tokens, **columns}, copies[rows])
+    corrupted = feed.chain.apply(chosen, seed=feed.seed, epoch=epoch, vocabulary=feed.vocabulary)
+    framed = feed.frame.apply(corrupted, feed.vocabulary)
+    return _microbatch_table(feed, epoch, window, skip, int(row["windows"]), len(microbatches), wanted, chosen, framed)
+
+
+def _microbatch_table(
+    feed: Feed,
+    epoch: int,
+    window: int,
+    skip: int,
+    windows: int,
+    microbatches: int,
+    wanted: list[npt.NDArray[np.int64]],
+    rows: Batch,
+    framed: Mapping[str, Ragged],
+) -> pa.Table:
+    n = len(wanted)
+    row_edges = offsets_of(np.array([len(group) for group in wanted]))
+    lengths = next(iter(framed.values())).lengths
+    arrays: list[pa.Array] = [
+        pa.array(np.full(n, epoch, np.int32)),
+        pa.array(np.full(n, window, np.int32)),
+        pa.array(np.arange(skip, skip + n, dtype=np.int32)),
+        pa.array(np.full(n, windows, np.int32)),
+        pa.array(np.full(n, microbatches, np.int32)),
+        pa.array(np.add.reduceat(rows.tokens.lengths, row_edges[:-1]).astype(np.int32)),
+        pa.ListArray.from_arrays(pa.array(row_edges, pa.int32()), pa.array(rows.keys)),
+        pa.ListArray.from_arrays(pa.array(row_edges, pa.int32()), pa.array(lengths, pa.int32())),
+    ]
+    for column in framed.values():
+        edges = pa.array(column.offsets[row_edges], pa.int32())
+        arrays.append(pa.ListArray.from_arrays(edges, pa.array(column.values)))
+    for name in feed.counted.values():
+        column = framed[name]
+        real = np.append(0, np.cumsum(column.values != IGNORE))
+        edges = column.offsets[row_edges]
+        arrays.append(pa.array(real[edges[1:]] - real[edges[:-1]], pa.int64()))
+    return pa.Table.from_arrays(arrays, schema=feed.schema())
