@@ -123,3 +123,7 @@ def padded(columns: Mapping[str, Ragged], vocabulary: Vocabulary, width: int | N
         out[name] = pad(column.values, lengths, number, width)
     out["attention_mask"] = attention_mask(lengths, width)
     return out
+
+
+FRAMES = {"bert": SingleSegment}
+"""How examples are framed, by the name an objective asks for."""

@@ -1,0 +1,60 @@
+"""The model card: what the model is, what it saw, and whose text that was."""
+
+from __future__ import annotations
+
+from pipelines.identity import identity
+from pipelines.job import Job
+
+
+def model_card(job: Job) -> str:
+    """README.md of an exported model, with the metadata block that model hubs read."""
+    recipe, manifest = job.recipe, job.opened_store().manifest
+    sources = manifest.get("sources", [])
+    wikipedia = any("wikipedia" in source.get("formats", []) for source in sources)
+    licence = "cc-by-sa-4.0" if wikipedia else "other"
+    steps = "\n".join(f"- `{step['name']}`: {_settings(step)}" for step in recipe.corruption)
+    passages, tokens = manifest["passages"], manifest["tokens"]
+    card = f"""---
+library_name: transformers
+license: {licence}
+tags:
+- papermoth
+- {recipe.objective.kind}
+- {recipe.model.kind}
+---
+
+# {recipe.name}
+
+A {recipe.model.kind} model pretrained by papermoth with the objective `{recipe.objective.kind}`.
+
+## How it was made
+
+| | |
+|---|---|
+| recipe identity | `{identity(job.identity)}` |
+| corpus identity | `{manifest['identity']}` |
+| tokenizer | `{manifest['tokenizer']['fingerprint']}` ({manifest['tokenizer']['name']}) |
+| steps | {recipe.train.steps:,} of {recipe.train.tokens_per_step:,} padded positions |
+| learning rate | {recipe.train.learning_rate:g}, {recipe.train.warmup_steps:,} warmup steps, {recipe.train.schedule} decay |
+| longest example | {recipe.corpus.max_tokens} tokens |
+| seed | {recipe.seed} |
+
+Corruption of the input, in order:
+
+{steps}
+
+## Text
+
+{passages['train']:,} passages with {tokens['train']:,} tokens; {passages['held_out']:,} passages were held out.
+"""
+    if wikipedia:
+        card += """
+The text comes from Wikipedia. It was written by its contributors and is available under the Creative Commons
+Attribution-ShareAlike licence (older revisions: CC BY-SA 3.0, newer ones: 4.0); each article's history names its authors.
+Markup was removed; nothing else was changed before tokenisation.
+"""
+    return card
+
+
+def _settings(step: dict[str, object]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in step.items() if key != "name")

@@ -1,0 +1,265 @@
+"""The command line: reads options, calls one job, and turns how it ended into an exit code.
+
+Nothing heavy is imported before a job needs it, so `papermoth --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+
+import typer
+
+from pipelines.outcome import JobFailed
+from pipelines.quiet import quiet
+
+if TYPE_CHECKING:
+    from pipelines.console import Console
+    from pipelines.recipe import Recipe
+
+DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
+
+app = typer.Typer(
+    name="papermoth",
+    help="Pretrain language models on corrupted text: exact noise on Ray, runs compared in MLflow.",
+    add_completion=False,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A recipe file, or the name of a shipped recipe.")
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key: --set train.steps=1000."),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FOLDER", help="Where to write, instead of the default place.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start anew instead of continuing what is there.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="End with exit code 1 if any row or file was unusable.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", metavar="RAY", help="Address of a Ray cluster; without it Ray starts here."),
+]
+Log = Annotated[
+    Literal["text", "json"], typer.Option("--log", help="Progress for people, or one JSON object a line.")
+]
+
+
+@app.command()
+def demo(out: Out = None, fresh: Fresh = False, log: Log = "text") -> None:
+    """The whole line on a real corpus, offline: tokenizer, prepare, pretrain, evaluate."""
+    from pipelines.demo import demo as job
+
+    job(out=_folder(out), fresh=fresh, console=_console(log))
+
+
+@app.command()
+def tokenizer(recipe: RecipeName, set_: Sets = None, out: Out = None, log: Log = "text") -> None:
+    """Train the recipe's tokenizer on its corpus."""
+    from pipelines.tokenizer_job import train as job
+
+    job(_recipe(recipe, set_), out=_folder(out), console=_console(log))
+
+
+@app.command()
+def prepare(
+    recipe: RecipeName,
+    set_: Sets = None,
+    out: Out = None,
+    fresh: Fresh = False,
+    strict: Strict = False,
+    address: Address = None,
+    log: Log = "text",
+) -> None:
+    """Turn the recipe's corpus into a store of tokenised passages."""
+    from pipelines.prepare import prepare as job
+
+    job(
+        _recipe(recipe, set_),
+        out=_folder(out),
+        fresh=fresh,
+        strict=strict,
+        address=address,
+        console=_console(log),
+    )
+
+
+@app.command()
+def preview(
+    recipe: RecipeName,
+    set_: Sets = None,
+    rows: Annotated[int, typer.Option(min=1, max=1000, help="How many passages to show.")] = 5,
+    text: Annotated[str | None, typer.Option(help="Corrupt this text instead of the corpus.")] = None,
+    epoch: Annotated[int, typer.Option(min=0, help="Show the noise of this epoch.")] = 0,
+    width: Annotated[
+        int | None, typer.Option(min=40, help="Columns to print; the terminal's own if not given.")
+    ] = None,
+) -> None:
+    """Show real text before and after corruption, and the rates it came to. Starts no Ray."""
+    from pipelines.preview import preview as job
+
+    job(_recipe(recipe, set_), rows=rows, text=text, epoch=epoch, width=width)
+
+
+@app.command()
+def pretrain(
+    recipe: RecipeName,
+    set_: Sets = None,
+    out: Out = None,
+    fresh: Fresh = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and stop.")] = False,
+    strict: Strict = False,
+    address: Address = None,
+    log: Log = "text",
+) -> None:
+    """Train the recipe's model; the same command continues an interrupted run."""
+    from pipelines.pretrain import pretrain as job
+
+    job(
+        _recipe(recipe, set_),
+        out=_folder(out),
+        fresh=fresh,
+        dry_run=dry_run,
+        strict=strict,
+        address=address,
+        console=_console(log),
+    )
+
+
+@app.command()
+def evaluate(run: Run, log: Log = "text") -> None:
+    """Score a run on its held-out documents: loss and perplexity, always with the same masks."""
+    from pipelines.evaluate import evaluate as job
+
+    job(_run(run), console=_console(log))
+
+
+@app.command()
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The new folder of the model.")],
+    log: Log = "text",
+) -> None:
+    """Write a run's model as a folder that `from_pretrained` loads."""
+    from pipelines.export import export as job
+
+    job(_run(run), out.expanduser(), console=_console(log))
+
+
+@app.command()
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Print this recipe's YAML, to start your own from.")
+    ] = None,
+) -> None:
+    """List the shipped recipes, or print one."""
+    from pipelines.shipped import describe, shipped_recipes, shipped_text
+
+    if name is not None:
+        typer.echo(shipped_text(name), nl=False)
+        return
+    for shipped in shipped_recipes():
+        typer.echo(f"{shipped:<12} {describe(shipped)}")
+
+
+@app.command()
+def doctor(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="Also check what this recipe needs.")
+    ] = None,
+    set_: Sets = None,
+) -> None:
+    """Check this machine, and what a recipe needs, before a long job does."""
+    from pipelines.doctor import doctor as job
+
+    job(None if recipe is None else _recipe(recipe, set_))
+
+
+def _recipe(name: str, settings: list[str] | None) -> Recipe:
+    from pipelines.recipe import load_recipe
+
+    return load_recipe(name, settings or ())
+
+
+def _console(mode: Literal["text", "json"]) -> Console:
+    from pipelines.console import Console
+
+    return Console(mode)
+
+
+def _folder(out: Path | None) -> Path | None:
+    return None if out is None else out.expanduser()
+
+
+def _run(run: Path) -> Path:
+    from corruption.errors import InputError
+
+    run = run.expanduser()
+    if not run.is_dir():
+        raise InputError(
+            f"run {run}", "there is no such folder", "give the folder that pretrain printed, runs/<name>"
+        )
+    return run
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit: 0 done, 1 failed (a bug: traceback), 2 wrong input, 130 or 143 signalled."""
+    quiet()
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(_outcome(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(TERMINATED)
+
+
+def _outcome(arguments: list[str]) -> int:
+    try:
+        code = app(arguments or ["--help"], prog_name="papermoth", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else DONE
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone. Python would complain again when it flushes at exit, so stdout goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except JobFailed as failure:
+        _say(str(failure))
+        return failure.exit_code
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(
+            error, "exit_code"
+        ):  # a usage error of typer, in any version
+            _say(error.format_message().rstrip(".") + "; see papermoth --help")
+            return WRONG_INPUT
+        if _is_input_error(error):
+            _say(str(error))
+            return WRONG_INPUT
+        import traceback
+
+        traceback.print_exc()
+        return FAILED
+
+
+def _is_input_error(error: Exception) -> bool:
+    """Without importing the class where nothing that could raise it was imported."""
+    module = sys.modules.get("corruption.errors")
+    return module is not None and isinstance(error, module.InputError)
+
+
+def _say(message: str) -> None:
+    print(f"papermoth: {message}", file=sys.stderr)

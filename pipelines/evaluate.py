@@ -1,0 +1,117 @@
+"""Evaluate a run: held-out loss and perplexity under fixed masks, beside two yardsticks that cost nothing to beat."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corruption.errors import InputError
+from pipelines.console import Console
+from pipelines.held_out_batches import HeldOutBatches
+from pipelines.job import MODEL, Job
+from pipelines.run_folder import reopen
+from pipelines.store import json_bytes, write_atomically
+from pipelines.unigram import unigram_counts, unigram_loss
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from trainers.objectives.protocol import Objective
+
+EVALUATION = "evaluation.json"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Nats per labelled position: the model's, with each example's unlabelled tokens shuffled, and the unigram model's."""
+
+    labels: int
+    loss: float
+    accuracy: float
+    shuffled_loss: float
+    unigram_loss: float
+
+    def below_unigram(self) -> float:
+        """By which share the model's perplexity lies below the unigram model's."""
+        return 1.0 - math.exp(self.loss - self.unigram_loss)
+
+
+def evaluate(run: Path, *, console: Console) -> Evaluation:
+    """Score the run's model, or its newest checkpoint while it has none; prints a table and writes evaluation.json.
+
+    Raises InputError when there is nothing to score.
+    """
+    import torch
+
+    from trainers.objectives import objective as make_objective
+
+    folder = run.expanduser().absolute()
+    job, _ = reopen(folder)
+    if job.data.perplexity is None:
+        raise InputError(f"run {run}", f"the objective {job.recipe.objective.kind} has no perplexity", "give another run")
+    torch.manual_seed(0)
+    objective = make_objective(**job.recipe.objective.model_dump())
+    module, what = load_module(job, objective)
+    console.say(f"scoring {what} on the held-out passages of {job.store}")
+    found = score(job, objective, module)
+    write_atomically(folder / EVALUATION, json_bytes({"what": what, **found.__dict__}))
+    for line in table(found):
+        console.say(line)
+    return found
+
+
+def load_module(job: Job, objective: Objective) -> tuple[nn.Module, str]:
+    """The finished model of a run, or else its newest checkpoint; and which it was."""
+    from trainers import checkpoint
+    from trainers.models.spec import ModelSpec
+    from trainers.optim import build_optimizer
+    from trainers.state import restore
+
+    recipe, folder = job.recipe, Path(job.folder)
+    if (folder / MODEL).exists():
+        spec = ModelSpec(kind=recipe.model.kind, init=str(folder / MODEL))
+        module = objective.build(spec, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
+        return module, f"the model {folder / MODEL}"
+    found, _ = checkpoint.latest(job.checkpoints)
+    if found is None:
+        raise InputError(f"run {folder}", "it has neither a model nor a checkpoint yet", "let pretrain go on")
+    module = objective.build(recipe.model, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
+    restore(checkpoint.load(found, job.identity), module, build_optimizer(module, recipe.train))
+    return module, f"the checkpoint {found}"
+
+
+def score(job: Job, objective: Objective, module: nn.Module) -> Evaluation:
+    """The three numbers, at the same labelled positions."""
+    from trainers.collectives import World
+    from trainers.evaluation import evaluate as run_evaluation
+
+    batches = HeldOutBatches(job)
+    own = run_evaluation(module, objective, batches, World())
+    shuffled = run_evaluation(module, objective, HeldOutBatches(job, shuffled=True), World())
+    counts = unigram_counts(job.opened_store(), job.vocabulary.size)
+    floor, labels = unigram_loss(counts, (framed["labels"].values for framed in batches.framed()))
+    if not labels:
+        raise InputError("evaluation", "the held-out passages carry no label", "raise the corruption's rate")
+    term = job.data.perplexity
+    return Evaluation(
+        labels, own[f"loss/{term}"], own.get("accuracy", math.nan), shuffled[f"loss/{term}"], floor
+    )
+
+
+def table(found: Evaluation) -> list[str]:
+    """The scores as lines for a person."""
+    rows = [
+        ("model", found.loss),
+        ("model, context tokens shuffled", found.shuffled_loss),
+        ("unigram (token frequencies only)", found.unigram_loss),
+    ]
+    lines = [f"{'':34}{'loss':>9}{'perplexity':>13}"]
+    lines += [f"{name:34}{loss:>9.4f}{math.exp(min(loss, 700)):>13.2f}" for name, loss in rows]
+    share = found.below_unigram()
+    lines.append(
+        f"perplexity {abs(100 * share):.1f}% {'below' if share >= 0 else 'above'} the unigram model's at the same "
+        f"{found.labels:,} labelled positions; accuracy {100 * found.accuracy:.1f}%"
+    )
+    return lines

@@ -1,0 +1,34 @@
+"""Export: a run's model as a Hugging Face folder, from its last checkpoint or the finished model."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from corruption.errors import InputError
+from pipelines.card import model_card
+from pipelines.console import Console
+from pipelines.run_folder import reopen
+
+
+def export(run: Path, out: Path, *, console: Console) -> Path:
+    """Write the run's model to `out`: config.json, model.safetensors, tokenizer files and a model card.
+
+    Raises InputError when the run has nothing to export, or `out` exists and is not empty.
+    """
+    from pipelines.evaluate import load_module
+    from pipelines.tokenizers import load_tokenizer
+    from trainers.export import export as write
+    from trainers.objectives import objective as make_objective
+
+    folder = run.expanduser().absolute()
+    target = out.expanduser().absolute()
+    job, _ = reopen(folder)
+    if target.exists() and any(target.iterdir()):
+        raise InputError(f"--out {out}", "the folder is not empty", "give an empty or new folder")
+    module, what = load_module(job, make_objective(**job.recipe.objective.model_dump()))
+    if target.exists():
+        shutil.rmtree(target)
+    write(module, target, load_tokenizer(str(Path(job.store) / "tokenizer")), model_card(job))
+    console.say(f"exported {what} to {target}")
+    return target

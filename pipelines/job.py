@@ -1,0 +1,98 @@
+"""One run as data: what every process of it must know. It travels from the driver to the trainers and the data tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corruption.frame import FRAMES
+from corruption.vocabulary import Vocabulary
+from pipelines.plan import Address, Geometry, Plan
+from pipelines.recipe import Recipe
+from pipelines.store import RowGroups, Store, open_store
+from pipelines.window import Feed
+from trainers.objectives.columns import OBJECTIVE_COLUMNS, ObjectiveColumns
+
+if TYPE_CHECKING:
+    from pipelines.tracking_store import RunHandle
+
+CHECKPOINTS, MODEL, DIGESTS, OUTCOME = "checkpoints", "model", "digests.jsonl", "outcome.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A recipe bound to its store, tokenizer and run folder.
+
+    identity: dotted keys to text; see pipelines.identity. tracking: where trainer 0 logs, None for nowhere.
+    """
+
+    recipe: Recipe
+    store: str
+    folder: str
+    vocabulary: Vocabulary
+    identity: Mapping[str, str]
+    tracking: RunHandle | None = None
+
+    @property
+    def data(self) -> ObjectiveColumns:
+        """What the objective reads and counts."""
+        return OBJECTIVE_COLUMNS[self.recipe.objective.kind]
+
+    def opened_store(self) -> Store:
+        """The store, its manifest read."""
+        return open_store(Path(self.store))
+
+    def geometry(self, row_groups: RowGroups) -> Geometry:
+        """How the sequence of microbatches is cut over these row groups."""
+        recipe = self.recipe
+        chain, frame = recipe.chain(), FRAMES[self.data.frame]()
+        lengths = row_groups.histogram.shape[1]
+        positions = np.array([chain.bound(n) + frame.extra for n in range(lengths)], np.int64)
+        weights = tuple(source.weight for source in recipe.corpus.sources) or (1.0,) * (
+            int(row_groups.source.max(initial=0)) + 1
+        )
+        return Geometry(
+            positions,
+            recipe.train.microbatch_tokens,
+            recipe.train.lanes,
+            recipe.sampler.window_row_groups,
+            weights,
+        )
+
+    def plan(self) -> Plan:
+        """The run's endless sequence of microbatches."""
+        row_groups = self.opened_store().train
+        return Plan(row_groups, self.recipe.seed, self.geometry(row_groups))
+
+    def feed(self, plan: Plan) -> Feed:
+        """What the window tasks must know."""
+        chain, frame = self.recipe.chain(), FRAMES[self.data.frame](columns=self.data.columns)
+        chain.check(self.vocabulary)
+        frame.check(self.vocabulary)
+        return Feed(
+            self.store, self.recipe.seed, plan.geometry, chain, frame, self.vocabulary, dict(self.data.counted)
+        )
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints lie."""
+        return Path(self.folder) / CHECKPOINTS
+
+    def resume_point(self) -> tuple[int, Address]:
+        """(steps done, address of the next microbatch) of the newest whole checkpoint, or (0, the beginning)."""
+        from trainers.checkpoint import latest, position
+
+        found, _ = latest(self.checkpoints)
+        if found is None:
+            return 0, Address(0, 0, 0)
+        step, cursor = position(found)
+        return step, Address(*cursor)
+
+
+def flat_identity(parts: Mapping[str, Any]) -> dict[str, str]:
+    """The identity's parts as text, as checkpoints keep them."""
+    return {key: str(value) for key, value in parts.items()}

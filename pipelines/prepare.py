@@ -1,0 +1,314 @@
+"""Prepare: sources -> a passage store, as a Ray Data job that can be interrupted and run again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from corruption.errors import InputError
+from corruption.frame import FRAMES
+from corruption.vocabulary import Vocabulary
+from pipelines.console import Console
+from pipelines.documents import Tally
+from pipelines.formats.unit import Unit
+from pipelines.held_out import at_least_two_documents
+from pipelines.outcome import JobFailed
+from pipelines.passages import PassageSettings
+from pipelines.ray_session import ray_session
+from pipelines.recipe import Recipe
+from pipelines.shard_task import PARTS, ShardSettings, make_shards, part_name, read_group
+from pipelines.store import MANIFEST, Store, json_bytes, open_store, write_atomically
+from pipelines.store_writer import finish_store
+from pipelines.tokenizer_job import ensure_tokenizer, units_fingerprint
+from trainers.objectives.columns import OBJECTIVE_COLUMNS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+STORES = Path("stores")
+REQUEST = "preparing.json"
+QUARANTINE_FILE = "quarantine.jsonl"
+GROUP_BYTES = 32 << 20
+PART_BYTES = (1 << 20, 64 << 20)
+"""Least and most text in a part; between them the corpus makes 64 parts."""
+
+_PART_SCHEMA = pa.schema(
+    [
+        ("group", pa.int32()),
+        ("part", pa.int32()),
+        ("source", pa.int32()),
+        ("last", pa.bool_()),
+        ("documents", pa.large_binary()),
+        ("tally", pa.large_string()),
+        ("quarantine", pa.large_string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class PrepareReport:
+    """What `prepare` did: the store, whether it was there already, and what became of the rows."""
+
+    store: Store
+    tokenizer: PreTrainedTokenizerFast
+    reused: bool
+    tally: Tally
+
+
+def prepare(
+    recipe: Recipe,
+    *,
+    out: Path | None = None,
+    workers: int | None = None,
+    fresh: bool = False,
+    strict: bool = False,
+    address: str | None = None,
+    console: Console,
+) -> PrepareReport:
+    """Make the recipe's passage store, or find it made.
+
+    workers: most shard tasks at a time. fresh: throw away what is in the folder. Raises InputError when nothing in the
+    sources can be used or the folder belongs to something else, JobFailed under `strict` when a row was rejected.
+    """
+    from pipelines.tokenizers import load_tokenizer, tokenizer_fingerprint
+
+    if recipe.corpus.store is not None:
+        store = open_store(Path(recipe.corpus.store).expanduser())
+        tokenizer = load_tokenizer(str(store.folder / "tokenizer"))
+        console.say(f"using the store {store.folder}: {_amount(store)}")
+        return PrepareReport(store, tokenizer, True, _tally(store.manifest["tally"]))
+    from pipelines.sources import list_units
+
+    units = list_units(recipe.corpus.located(), Path.cwd())
+    tokenizer = ensure_tokenizer(recipe, units, console=console)
+    settings = _settings(recipe)
+    request = {
+        "units": units_fingerprint(units),
+        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "settings": settings,
+    }
+    name = hashlib.blake2b(json_bytes(request), digest_size=8).hexdigest()
+    folder = (out or STORES / name[:8]).expanduser().absolute()
+    if fresh and folder.exists():
+        _refuse_foreign(folder)
+        shutil.rmtree(folder)
+    if (folder / MANIFEST).exists():
+        store = open_store(folder)
+        if store.manifest.get("request") != name:
+            raise InputError(f"store {folder}", "it was prepared from something else", "use another --out, or --fresh")
+        store.check_files()
+        console.say(f"reusing the store {_short(folder)}: {_amount(store)}")
+        tally = _tally(store.manifest["tally"])
+        _strict(strict, tally, folder)
+        return PrepareReport(store, tokenizer, True, tally)
+    _claim(folder, name)
+    shard_settings = ShardSettings(
+        str(folder),
+        tokenizer.backend_tokenizer.to_str(),
+        PassageSettings(budget=settings["budget"]),
+        recipe.corpus.held_out,
+        recipe.corpus.row_group_tokens,
+        len(tokenizer),
+    )
+    console.say(f"preparing {len(units)} {'unit' if len(units) == 1 else 'units'} into {_short(folder)}")
+    with ray_session(address):
+        names = _run(units, shard_settings, workers, console)
+    about = {
+        "request": name,
+        "settings": settings,
+        "tokenizer": {"fingerprint": request["tokenizer"], "name": _tokenizer_name(recipe)},
+        "sources": _sources(recipe, units),
+    }
+    store, tally = _finish(folder, names, about, tokenizer, recipe, console)
+    _strict(strict, tally, folder)
+    return PrepareReport(store, tokenizer, False, tally)
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    frame = FRAMES[OBJECTIVE_COLUMNS[recipe.objective.kind].frame]()
+    return {
+        "budget": recipe.corpus.max_tokens - frame.extra,
+        "held_out": recipe.corpus.held_out,
+        "row_group_tokens": recipe.corpus.row_group_tokens,
+    }
+
+
+def grouped(units: Sequence[Unit]) -> list[list[Unit]]:
+    """Units in order, small ones of one source together: one group is one read task."""
+    groups: list[list[Unit]] = []
+    size = 0
+    for unit in units:
+        if not groups or groups[-1][0].source != unit.source or size + unit.size > GROUP_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(unit)
+        size += unit.size
+    return groups
+
+
+def _run(units: Sequence[Unit], settings: ShardSettings, workers: int | None, console: Console) -> list[str]:
+    """Run the job; returns the names of all parts, in order."""
+    import cloudpickle
+    import ray.data
+
+    groups = grouped(units)
+    total = sum(unit.size for unit in units)
+    part_bytes = max(PART_BYTES[0], min(PART_BYTES[1], total // 64))
+    table = pa.table({"group": pa.array(range(len(groups)), pa.int32()), "units": [cloudpickle.dumps(g) for g in groups]})
+    parts: dict[int, dict[int, bool]] = {}
+    done = Counter[str]()
+    dataset = (
+        ray.data.from_arrow(table)
+        .repartition(target_num_rows_per_block=1, strict=True)
+        .map_batches(_read, batch_size=1, batch_format="pyarrow", fn_kwargs={"part_bytes": part_bytes})
+        .repartition(target_num_rows_per_block=1, strict=True)
+        .map_batches(
+            _make, batch_size=1, batch_format="pyarrow", fn_kwargs={"settings": settings}, concurrency=workers
+        )
+    )
+    for line in dataset.iter_rows():
+        parts.setdefault(line["group"], {})[line["part"]] = bool(line["last"])
+        done.update(parts=1, documents=line["documents"], tokens=line["tokens"])
+        read = sum(any(found.values()) for found in parts.values())
+        console.progress("prepare", read, len(groups), tokens=done["tokens"], documents=done["documents"])
+    for group in range(len(groups)):
+        found = parts.get(group, {})
+        if sorted(found) != list(range(len(found))) or sum(found.values()) != 1:
+            raise RuntimeError(f"group {group} came back with parts {sorted(found)}: the job lost one")
+    return [part_name(group, part) for group in sorted(parts) for part in sorted(parts[group])]
+
+
+def _read(rows: pa.Table, part_bytes: int) -> Iterator[pa.Table]:
+    import cloudpickle
+
+    for group, units in zip(rows["group"].to_pylist(), rows["units"].to_pylist()):
+        for part in read_group(cloudpickle.loads(units), group, part_bytes):
+            yield pa.Table.from_pylist([part], schema=_PART_SCHEMA)
+
+
+def _make(rows: pa.Table, settings: ShardSettings) -> Iterator[pa.Table]:
+    for part in rows.to_pylist():
+        yield pa.Table.from_pylist([make_shards(part, settings)])
+
+
+def _finish(
+    folder: Path, names: list[str], about: dict[str, Any], tokenizer: Any, recipe: Recipe, console: Console
+) -> tuple[Store, Tally]:
+    records = [json.loads((folder / PARTS / f"{name}.json").read_text("utf-8")) for name in names]
+    tally, counts = Tally(), Counter[str]()
+    for record in records:
+        tally.merge(_tally(record["tally"]))
+        counts.update(record["counts"])
+    if not tally.adds_up():
+        raise RuntimeError(f"{tally.rows} rows read, but not all are accounted for: {tally.to_json()}")
+    lines = [json.dumps(line, ensure_ascii=False, sort_keys=True) for record in records for line in record["quarantine"]]
+    write_atomically(folder / QUARANTINE_FILE, "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass"))
+    _say_rejects(tally, counts, folder, console)
+    if not counts["passages"]:
+        shutil.rmtree(folder)
+        reasons = ", ".join(f"{n} {reason}" for reason, n in (tally.rejects + tally.expected).most_common(5))
+        raise InputError(
+            "corpus",
+            f"none of the {tally.rows} rows read can be used" + (f" ({reasons})" if reasons else ""),
+            "correct the source's path, format or column names",
+        )
+    shards = at_least_two_documents(folder, records, recipe.corpus.row_group_tokens)
+    tokenizer.save_pretrained(folder / "tokenizer")
+    about = {**about, "tally": tally.to_json(), "counts": dict(sorted(counts.items()))}
+    finish_store(folder, shards, about)
+    listed = {shard["name"] for shard in shards}
+    for path in folder.glob("*.parquet"):
+        if path.name not in listed and path.name != "row_groups.parquet":
+            path.unlink()
+    shutil.rmtree(folder / PARTS)
+    (folder / REQUEST).unlink()
+    store = open_store(folder)
+    console.done("prepare", passages=store.manifest["passages"], tokens=store.manifest["tokens"])
+    console.say(f"store {_short(folder)}: {_amount(store)}")
+    return store, tally
+
+
+def _say_rejects(tally: Tally, counts: Counter[str], folder: Path, console: Console) -> None:
+    console.say(f"read {tally.rows} rows: {tally.documents} documents")
+    for title, what in (("left out", tally.expected), ("rejected", tally.rejects), ("repaired", tally.notes)):
+        if what:
+            console.say(f"  {title}: " + ", ".join(f"{n} {reason}" for reason, n in what.most_common()))
+    if tally.rejects:
+        console.warn(f"{tally.rejects.total()} rows or files were rejected; see {_short(folder / QUARANTINE_FILE)}")
+    if counts["unsegmented_documents"]:
+        console.warn(
+            f"{counts['unsegmented_documents']} documents hold Chinese, Japanese, Thai or another script without spaces "
+            "and bring no words column: there each character counts as a word"
+        )
+
+
+def _strict(strict: bool, tally: Tally, folder: Path) -> None:
+    if strict and tally.rejects:
+        raise JobFailed(f"--strict: {tally.rejects.total()} rows or files were rejected; see {folder / QUARANTINE_FILE}")
+
+
+def _claim(folder: Path, request: str) -> None:
+    """Take the folder for this request, or go on with an interrupted one; never write into another's folder."""
+    marker = folder / REQUEST
+    if marker.exists():
+        if json.loads(marker.read_text("utf-8")).get("request") != request:
+            raise InputError(f"store {folder}", "another, unfinished store lies there", "use another --out, or --fresh")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"--out {folder}", "the folder is not empty", "give an empty or new folder")
+    write_atomically(marker, json_bytes({"request": request}))
+
+
+def _refuse_foreign(folder: Path) -> None:
+    ours = (folder / MANIFEST).exists() or (folder / REQUEST).exists()
+    if any(folder.iterdir()) and not ours:
+        raise InputError(f"--out {folder}", "the folder holds no store of ours", "give an empty or new folder")
+
+
+def _tally(plain: dict[str, Any]) -> Tally:
+    reasons = {name: Counter(plain[name]) for name in ("rejects", "expected", "notes")}
+    return Tally(plain["rows"], plain["documents"], **reasons)
+
+
+def _sources(recipe: Recipe, units: Sequence[Unit]) -> list[dict[str, Any]]:
+    found = []
+    for i, source in enumerate(recipe.corpus.sources):
+        own = [unit for unit in units if unit.source == i]
+        files = {unit.relative: unit.size for unit in own if unit.part is None or unit.part[0] == 0}
+        formats = sorted({unit.format for unit in own})
+        found.append({"name": source.name or "", "formats": formats, "files": len(files) or len({u.relative for u in own})})
+    return found
+
+
+def _tokenizer_name(recipe: Recipe) -> str:
+    spec = recipe.tokenizer
+    return spec.path if spec.path is not None else f"trained {spec.train.kind} {spec.train.vocab_size}"  # type: ignore[union-attr]
+
+
+def _amount(store: Store) -> str:
+    passages, tokens = store.manifest["passages"], store.manifest["tokens"]
+    return (
+        f"{passages['train']:,} passages and {tokens['train']:,} tokens to train on, "
+        f"{passages['held_out']:,} passages held out"
+    )
+
+
+def _short(path: Path) -> str:
+    """The path below the working directory where it lies there."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def vocabulary_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
+    """The kernels' vocabulary of a tokenizer."""
+    return Vocabulary.from_tokenizer(tokenizer)

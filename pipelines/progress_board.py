@@ -1,0 +1,64 @@
+"""Where trainer 0 leaves its newest numbers and the driver finds them, whichever machines they are on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+POLL_SECONDS = 1.0
+
+
+class Board:
+    """A Ray actor's class: keeps the newest progress and what happened since it was last asked."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, Any] = {}
+        self._messages: list[str] = []
+
+    def put(self, numbers: dict[str, Any]) -> None:
+        """Trainer 0 reports where it is."""
+        self._newest = {**self._newest, **numbers}
+
+    def say(self, message: str) -> None:
+        """A line for the person watching."""
+        self._messages.append(message)
+
+    def take(self) -> tuple[dict[str, Any], list[str]]:
+        """The newest numbers, and the messages since the last call."""
+        messages, self._messages = self._messages, []
+        return self._newest, messages
+
+
+class Watcher:
+    """A thread of the driver that shows what is on the board until it is closed."""
+
+    def __init__(self, board: Any, show: Callable[[dict[str, Any], list[str]], None]) -> None:
+        self._board, self._show = board, show
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="papermoth-progress", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        import ray
+
+        while not self._stop.wait(POLL_SECONDS):
+            try:
+                numbers, messages = ray.get(self._board.take.remote(), timeout=10)
+            except Exception:
+                # The board may be out of reach while its node restarts; progress is not worth a run.
+                time.sleep(POLL_SECONDS)
+                continue
+            self._show(numbers, messages)
+
+    def close(self) -> None:
+        """Show what is left and stop."""
+        import ray
+
+        self._stop.set()
+        self._thread.join(timeout=15)
+        try:
+            self._show(*ray.get(self._board.take.remote(), timeout=10))
+        except Exception as error:
+            self._show({}, [f"the last progress is lost: {type(error).__name__}"])

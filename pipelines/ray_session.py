@@ -1,0 +1,70 @@
+"""A Ray to work on: the one already running in this process, a cluster by address, or our own on this machine, kept quiet."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from corruption.errors import InputError
+from pipelines.quiet import local_ray, quiet
+
+_MB = 1 << 20
+
+
+@contextmanager
+def ray_session(address: str | None = None, *, cpus: int | None = None, gpus: int | None = None) -> Iterator[None]:
+    """Ray is up inside the block; what we started is shut down after it, what we found is left as it was.
+
+    cpus: how many CPUs our own local Ray counts (None: all there are). Raises InputError when no cluster answers at
+    `address`.
+    """
+    quiet()
+    if address is None:
+        local_ray()
+    import ray
+
+    if ray.is_initialized():
+        _hush()
+        yield
+        return
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    try:
+        if address is None:
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                num_gpus=gpus,
+                include_dashboard=False,
+                object_store_memory=object_store_bytes(),
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+        else:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except ConnectionError as error:
+        raise InputError(f"--address {address}", str(error).splitlines()[0], "start the cluster or correct it") from error
+    try:
+        _hush()
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _hush() -> None:
+    import ray.data
+
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.execution_options.preserve_order = True
+    for name in ("ray.data", "ray.train"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def object_store_bytes() -> int:
+    """Shared memory for a local Ray: half of what /dev/shm has free, 2 GiB at most, 128 MiB at least."""
+    free = shutil.disk_usage("/dev/shm").free if os.path.isdir("/dev/shm") else 1024 * _MB
+    return max(128 * _MB, min(2048 * _MB, free // 2))

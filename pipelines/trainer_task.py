@@ -1,0 +1,164 @@
+"""What each Ray Train worker runs: it builds the module, goes on from the newest checkpoint, and learns from its lanes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.job import DIGESTS, MODEL, OUTCOME, Job
+from pipelines.plan import Address
+from pipelines.store import json_bytes, write_atomically
+from pipelines.window import Feed
+
+if TYPE_CHECKING:
+    from trainers.step import Step
+
+
+def work(config: dict[str, Any]) -> None:
+    """The train function of the TorchTrainer; config: {job, board}."""
+    import ray.train
+    import ray.train.torch
+
+    from pipelines.held_out_batches import HeldOutBatches
+    from pipelines.tracking import MetricLogger
+    from trainers import checkpoint
+    from trainers.collectives import World
+    from trainers.evaluation import evaluate
+    from trainers.hooks import Hooks
+    from trainers.loop import train
+    from trainers.objectives import objective as make_objective
+    from trainers.state import TrainState
+
+    job: Job = config["job"]
+    board = config["board"]
+    recipe = job.recipe
+    context = ray.train.get_context()
+    rank, trainers = context.get_world_rank(), context.get_world_size()
+    device = ray.train.torch.get_device()
+    _threads(context.get_local_world_size())
+    world = World.current(device)
+
+    objective = make_objective(**recipe.objective.model_dump())
+    module = objective.build(recipe.model, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
+    module.to(device)
+    found, warnings = checkpoint.latest(job.checkpoints)
+    state = checkpoint.load(found, job.identity) if found else None
+    done, cursor = (state.step, Address(*state.cursor)) if state else (0, Address(0, 0, 0))
+
+    logger = MetricLogger(job.tracking) if rank == 0 and job.tracking is not None else None
+    digests = Digests(Path(job.folder) / DIGESTS, done) if rank == 0 and recipe.tracking.digests else None
+    held_out = HeldOutBatches(job, rank, trainers)
+
+    def log(step: int, metrics: dict[str, float]) -> None:
+        named = {_metric(name): value for name, value in metrics.items()}
+        if logger:
+            logger.log(step, named)
+        board.put.remote({"step": step, **named})
+
+    def save(state: TrainState) -> None:
+        if rank == 0:
+            checkpoint.save(job.checkpoints, state, job.identity)
+            checkpoint.prune(job.checkpoints, recipe.train.keep_checkpoints, state.best[0] if state.best else None)
+            if logger:
+                logger.flush()
+            board.put.remote({"checkpoint": state.step})
+
+    if rank == 0:
+        for warning in warnings:
+            board.say.remote(warning)
+        if done:
+            board.say.remote(f"going on after step {done} with {trainers} trainers")
+        board.put.remote({"step": done, "trainers": trainers})
+    if not done:
+        before = evaluate(module, objective, held_out, world)
+        if rank == 0:
+            log(0, {f"heldout/{name}": value for name, value in before.items()})
+    plan = job.plan()
+    outcome = train(
+        module,
+        objective,
+        _steps(ray.train.get_dataset_shard("train"), job.feed(plan), trainers, cursor, done),
+        settings=recipe.train,
+        state=state,
+        world=world,
+        seed=recipe.seed,
+        pad_id=job.vocabulary.need("pad", "padding"),
+        device=device,
+        hooks=Hooks(
+            log=log,
+            digest=digests.put if digests else None,
+            evaluate=lambda step: evaluate(module, objective, held_out, world),
+            save=save,
+        ),
+    )
+    if rank == 0:
+        if outcome.status == "finished":
+            _export(job, module)
+        write_atomically(
+            Path(job.folder) / OUTCOME,
+            json_bytes(
+                {
+                    "status": outcome.status,
+                    "message": outcome.message,
+                    "step": outcome.state.step,
+                    "tokens": outcome.state.tokens,
+                    "seconds": outcome.state.seconds,
+                    "skipped": outcome.state.skipped,
+                }
+            ),
+        )
+        if logger:
+            logger.close()
+
+
+def _threads(local_trainers: int) -> None:
+    """Share this machine's cores among its trainers: Ray counts CPUs, torch would take one thread or all."""
+    import torch
+
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // local_trainers))
+
+
+def _metric(name: str) -> str:
+    """A metric's name in the tracker: held_out/loss for heldout/loss, else train/<name>."""
+    return f"held_out/{name[8:]}" if name.startswith("heldout/") else f"train/{name}"
+
+
+def _steps(iterator: Any, feed: Feed, trainers: int, cursor: Address, first: int) -> Iterator[Step]:
+    """The trainer's share of each global step from step `first` on."""
+    from pipelines.stream import FILLER, flat_columns, next_address, steps
+    from trainers.step import Lane, Step
+
+    for number, rows in enumerate(steps(iterator, feed, trainers, cursor), first):
+        lanes = []
+        for i, (epoch, lane) in enumerate(zip(rows["epoch"].to_pylist(), rows["lane"].to_pylist())):
+            if epoch != FILLER:
+                columns, lengths = flat_columns(rows, i, feed.frame.columns)
+                lanes.append(Lane(lane, columns, lengths))
+        counts = {name: rows[f"step_{name}"][0].as_py() for name in feed.counted}
+        yield Step(number, lanes, counts, tuple(next_address(rows)), rows["step_tokens"][0].as_py())
+
+
+class Digests:
+    """One line per step in digests.jsonl: {"step": 1, "digest": "..."}; what a restart replays is written again."""
+
+    def __init__(self, path: Path, done: int) -> None:
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        kept = [line for line in lines if json.loads(line)["step"] <= done]
+        write_atomically(path, "".join(line + "\n" for line in kept).encode())
+        self._file = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115  open for the whole run
+
+    def put(self, step: int, digest: str) -> None:
+        """Record the digest of every tensor byte that the module received in a step."""
+        self._file.write(json.dumps({"step": step, "digest": digest}) + "\n")
+
+
+def _export(job: Job, module: Any) -> None:
+    from pipelines.card import model_card
+    from pipelines.tokenizers import load_tokenizer
+    from trainers.export import export
+
+    tokenizer = load_tokenizer(str(Path(job.store) / "tokenizer"))
+    export(module, Path(job.folder) / MODEL, tokenizer, model_card(job))

@@ -1,0 +1,1 @@
+"""Wrappers around Hugging Face classes that compute vocabulary projections only where a label is."""
