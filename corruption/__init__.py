@@ -1,4 +1,4 @@
-"""What noise is: corruption kernels over Arrow passages, a pure function of (seed, step name, epoch, key, copy, position)."""
+"""What noise is: kernels over Arrow passages, pure functions of seed, step name, epoch, key and copy."""
 
 from corruption.chain import Chain, Corruption
 from corruption.errors import InputError

@@ -17,7 +17,7 @@ from corruption.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Noise:
-    """Where a step's randomness starts: the stream of (seed, step name, epoch), still to be folded with key and copy."""
+    """Where a step's randomness starts: the stream of (seed, step name, epoch), before key and copy."""
 
     prefix: np.uint64
 
@@ -44,7 +44,7 @@ class Corruption(Protocol):
 
 @dataclass(frozen=True)
 class Chain:
-    """Corruptions in order. Each has a name, its kind unless given; the name, not the place, enters its noise.
+    """Corruptions in order. Each has a name, its kind unless given: the name enters its noise, not its place.
 
     Raises InputError when two steps share a name, or a step needs a column that nothing before it provides.
     """
@@ -61,7 +61,9 @@ class Chain:
         for place, (name, step) in enumerate(zip(names, self.steps)):
             if names.index(name) != place:
                 raise InputError(
-                    f"corruption step {place + 1}", f"a second step is called {name!r}", "add name: to tell them apart"
+                    f"corruption step {place + 1}",
+                    f"a second step is called {name!r}",
+                    "add name: to tell them apart",
                 )
             for column in step.needs():
                 if column not in have:
@@ -105,15 +107,16 @@ class Chain:
             step.check(vocabulary)
 
     def apply(self, batch: Batch, *, seed: int, epoch: int, vocabulary: Vocabulary) -> Batch:
-        """Corrupt a batch. The input is not changed; the result depends on nothing but the rows, seed and epoch.
+        """A corrupted copy of a batch, a function of its rows, the seed and the epoch alone.
 
         Raises InputError when a token id lies outside the vocabulary.
         """
         values = batch.tokens.values
-        if len(values) and not (0 <= int(values.min()) and int(values.max()) < vocabulary.size):
+        lowest, highest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        if lowest < 0 or highest >= vocabulary.size:
             raise InputError(
                 "tokens",
-                f"id {int(values.max())} lies outside the vocabulary of {vocabulary.size} of {vocabulary.name}",
+                f"id {lowest if lowest < 0 else highest} is not one of {vocabulary.name}'s {vocabulary.size}",
                 "use the tokenizer the passages were made with",
             )
         for name, step in zip(self.names, self.steps):

@@ -1,7 +1,7 @@
-"""WHAT a corruption does to a row: `take` (gather) and `splice` (replace spans), which keep every aligned column aligned.
+"""WHAT a corruption does to a row: `take` (gather) and `splice` (replace spans), which keep columns aligned.
 
-Both come down to one index for each new token: the place in the old row it is copied from, or -1 for an invented one.
-`origin` follows the same index, so every kept token can name its place in the original passage.
+Both come down to one index for each new token: the place in the old row it is copied from, or -1 for an
+invented one. `origin` follows the same index, so every kept token can name its place in the original passage.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import numpy.typing as npt
 from numba import njit
 
 from corruption.ragged import Batch, Int32, Int64, Ragged, offsets_of
+from corruption.schema import COLUMNS
 
 INVENTED = -1
+
+_FILLS = {name: column.pad for name, column in COLUMNS.items() if isinstance(column.pad, int)}
 
 
 @njit(cache=True, nogil=True)
@@ -27,8 +30,9 @@ def _gather(values: Int32, offsets: Int64, index: Int32, new_offsets: Int64, fil
 def take(batch: Batch, index: Ragged, fills: dict[str, int] | None = None) -> Batch:
     """Each row rebuilt from the places `index` names in it (int32, -1 for an invented token).
 
-    Every aligned column is gathered by the same index; an invented token gets `fills[column]`, else 0 (-1 for origin).
-    Places outside a row are a caller's error and raise IndexError.
+    Every aligned column is gathered by the same index; an invented token gets `fills[column]`, else the
+    column's padding (-1 for origin, IGNORE for labels), else 0.
+    Raises IndexError when a place lies outside its row.
     """
     lengths = batch.tokens.lengths
     if len(index.values):
@@ -37,7 +41,7 @@ def take(batch: Batch, index: Ragged, fills: dict[str, int] | None = None) -> Ba
             raise IndexError("an index points outside its row")
     columns = dict(batch.columns)
     columns["origin"] = batch.origin()
-    fills = {"origin": INVENTED, **(fills or {})}
+    fills = {**_FILLS, **(fills or {})}
     offsets = index.offsets
     moved = {}
     for name, column in columns.items():
@@ -60,7 +64,7 @@ def _splice_index(
     index: Int32,
     invented: Int64,
 ) -> None:
-    """Fill `index` with old places (or -1), and `invented` with the place in the output of every inserted token."""
+    """Fill `index` with old places (or -1), and `invented` with where each inserted token comes to stand."""
     inserted = 0
     for row in range(len(lengths)):
         out = new_offsets[row]
@@ -90,18 +94,19 @@ def splice(
 ) -> Batch:
     """Each span [start, end) of a row replaced by new tokens; an empty span is an insertion before `start`.
 
-    `starts` and `ends` are ragged by row, int32, in order and without overlap; `sizes` is int64[spans], how many tokens
-    replace each; `values` is int32[sum(sizes)], those tokens. Other aligned columns get `fills[column]`, else 0, at them.
-    Raises ValueError when spans overlap, are out of order, or leave their row.
+    `starts` and `ends` are ragged by row, int32, in order and without overlap; `sizes` is int64[spans], how
+    many tokens replace each; `values` is int32[sum(sizes)], those tokens. Other aligned columns are filled
+    at them as `take` does.
+    Raises ValueError when spans overlap, are out of order, or leave their row, or sizes and values differ.
     """
     lengths = batch.tokens.lengths
-    spans_of_row = starts.lengths
-    row_of_span = np.repeat(np.arange(len(lengths)), spans_of_row)
+    row_of_span = np.repeat(np.arange(len(starts)), starts.lengths)
     inside = (starts.values >= 0) & (starts.values <= ends.values) & (ends.values <= lengths[row_of_span])
-    same_row = row_of_span[1:] == row_of_span[:-1] if len(row_of_span) else np.zeros(0, bool)
-    ordered = ~same_row | (starts.values[1:] >= ends.values[:-1]) if len(row_of_span) else np.zeros(0, bool)
+    ordered = (row_of_span[1:] != row_of_span[:-1]) | (starts.values[1:] >= ends.values[:-1])
     if not (bool(inside.all()) and bool(ordered.all())):
         raise ValueError("spans overlap, are out of order, or leave their row")
+    if len(sizes) != len(row_of_span) or bool((sizes < 0).any()) or int(sizes.sum()) != len(values):
+        raise ValueError(f"{len(sizes)} sizes add up to {int(sizes.sum())}, for {len(values)} values")
     removed = np.zeros(len(lengths), np.int64)
     np.add.at(removed, row_of_span, sizes - (ends.values - starts.values))
     new_lengths = lengths + removed

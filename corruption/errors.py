@@ -6,7 +6,8 @@ from __future__ import annotations
 class InputError(ValueError):
     """A mistake in the user's input, told in one line: where it is, what was given, what to do.
 
-    The command line prints it and exits with code 2. Anything else that escapes is a bug and keeps its traceback.
+    The command line prints it and exits with code 2. Anything else that escapes is a bug and keeps its
+    traceback.
     """
 
     def __init__(self, where: str, given: str, do: str) -> None:

@@ -1,4 +1,4 @@
-"""Framing and padding: special tokens are added here and nowhere else, and int32 becomes int64 here and nowhere else."""
+"""Framing and padding: the only place that adds special tokens, and that makes int64 of int32."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SingleSegment:
     """Special tokens added to each example."""
 
     def check(self, vocabulary: Vocabulary) -> None:
-        """Raise InputError when the tokenizer has neither [CLS] nor BOS, or neither [SEP] nor EOS, or no pad token."""
+        """Raise InputError when the tokenizer lacks [CLS] and BOS, [SEP] and EOS, or the pad token."""
         _edge(vocabulary, "cls", "bos")
         _edge(vocabulary, "sep", "eos")
         vocabulary.need("pad", "padding")
@@ -56,10 +56,14 @@ class SingleSegment:
                 column = batch.columns[name]
                 first = last = int(COLUMNS[name].pad) if name in COLUMNS else IGNORE
             else:
-                raise InputError("objective", f"no corruption provides the column {name!r}", "add one to the chain")
+                raise InputError(
+                    "objective", f"no corruption provides the column {name!r}", "add one to the chain"
+                )
             out = np.empty(len(column.values) + 2 * len(batch), np.int32)
             _surround(column.values, column.offsets, first, last, out)
-            framed[name] = Ragged.of(out, offsets) if not framed else next(iter(framed.values())).with_values(out)
+            framed[name] = (
+                Ragged.of(out, offsets) if not framed else next(iter(framed.values())).with_values(out)
+            )
         return framed
 
 
@@ -87,13 +91,13 @@ def pad(values: Int32, lengths: npt.NDArray[np.integer], fill: int, width: int |
 
     Raises ValueError when a row is longer than `width`, or the lengths do not add up to T.
     """
-    lengths = lengths.astype(np.int64, copy=False)
-    longest = int(lengths.max()) if len(lengths) else 0
+    rows: Int64 = lengths.astype(np.int64, copy=False)
+    longest = int(rows.max()) if len(rows) else 0
     width = longest if width is None else width
-    if longest > width or int(lengths.sum()) != len(values):
-        raise ValueError(f"rows of up to {longest} tokens, {int(lengths.sum())} of {len(values)}, for width {width}")
-    out = np.empty((len(lengths), width), np.int64)
-    _pad(values, lengths, fill, out)
+    if longest > width or int(rows.sum()) != len(values):
+        raise ValueError(f"rows of up to {longest}, {int(rows.sum())} of {len(values)} tokens, width {width}")
+    out = np.empty((len(rows), width), np.int64)
+    _pad(values, rows, fill, out)
     return out
 
 
@@ -106,14 +110,16 @@ def _visible(lengths: Int64, out: Int64) -> None:
 
 def attention_mask(lengths: npt.NDArray[np.integer], width: int | None = None) -> Int64:
     """int64[rows, width]: 1 on real positions, from the lengths and never from the ids."""
-    lengths = lengths.astype(np.int64, copy=False)
-    width = (int(lengths.max()) if len(lengths) else 0) if width is None else width
-    out = np.empty((len(lengths), width), np.int64)
-    _visible(lengths, out)
+    rows: Int64 = lengths.astype(np.int64, copy=False)
+    width = (int(rows.max()) if len(rows) else 0) if width is None else width
+    out = np.empty((len(rows), width), np.int64)
+    _visible(rows, out)
     return out
 
 
-def padded(columns: Mapping[str, Ragged], vocabulary: Vocabulary, width: int | None = None) -> dict[str, Int64]:
+def padded(
+    columns: Mapping[str, Ragged], vocabulary: Vocabulary, width: int | None = None
+) -> dict[str, Int64]:
     """Framed columns as padded int64 arrays, plus `attention_mask`."""
     lengths = next(iter(columns.values())).lengths
     out = {}

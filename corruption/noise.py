@@ -1,10 +1,11 @@
-"""The random numbers of every corruption: a pure function of (seed, step name, epoch, key, copy, draw number).
+"""The random numbers of every corruption: a pure function of seed, step name, epoch, key, copy, draw number.
 
-SplitMix64's finaliser in counter mode: no state, so batch size, order, retries and worker count cannot change a bit.
-`mix` is the published finaliser; a stream is built by folding the parts in one after the other; draw number i of a
-stream is `mix(stream + GAMMA * (i + 1))`. The same definition is compiled by numba and runs as plain Python.
+SplitMix64's finaliser in counter mode: no state, so batch size, order, retries and worker count cannot change
+a bit. `mix` is the published finaliser; a stream is built by folding the parts in one after the other; draw
+number i of a stream is `mix(stream + GAMMA * (i + 1))`. The same definition is compiled by numba and runs as
+plain Python.
 
-Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators", section 3 (variant 13 constants).
+Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators", section 3 (variant 13).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 @njit(inline="always")
 def fold(stream: np.uint64, part: np.uint64) -> np.uint64:
-    """The stream that follows from `stream` when one more part (a name's hash, an epoch, a key, a copy) is known."""
+    """The stream that follows when one more part (a name's hash, an epoch, a key, a copy) is known."""
     return mix(stream ^ mix(part + GAMMA))
 
 
@@ -68,9 +69,10 @@ def _mix(z: int) -> int:
 
 
 def stream(seed: int, *parts: int | str) -> int:
-    """The stream of (seed, parts...), strings by `hash64`; for a corruption the parts are step name, epoch, key, copy.
+    """The stream of (seed, parts...), strings by `hash64`.
 
-    This is `mix` and `fold` in unbounded integers, for code that needs one stream and no array.
+    For a corruption the parts are step name, epoch, key and copy. This is `mix` and `fold` in unbounded
+    integers, for code that needs one stream and no array.
     """
     state = _mix(seed & _MASK64)
     for part in parts:
@@ -80,7 +82,7 @@ def stream(seed: int, *parts: int | str) -> int:
 
 
 def example_key(document: str, number: int) -> int:
-    """The key of passage `number` of a document: a stream of the document's key, so duplicates stay distinct."""
+    """The key of passage `number` of a document: from the document's key, so duplicates stay distinct."""
     return stream(hash64(document), number)
 
 

@@ -1,4 +1,4 @@
-"""Ragged columns: flat values plus offsets, zero-copy over Arrow list columns, and the batch that kernels work on."""
+"""Ragged columns: flat values plus offsets, zero-copy over Arrow list columns, and the batch made of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from corruption.errors import InputError
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -64,23 +66,25 @@ class Ragged:
     def from_rows(rows: list[list[int]] | list[Int32]) -> Ragged:
         """From Python lists or arrays; for tests, previews and doors that see few rows."""
         lengths = np.array([len(row) for row in rows], np.int64)
-        values = np.concatenate([np.asarray(row, np.int32) for row in rows]) if rows else np.empty(0, np.int32)
+        values = (
+            np.concatenate([np.asarray(row, np.int32) for row in rows]) if rows else np.empty(0, np.int32)
+        )
         return Ragged.from_lengths(values.astype(np.int32), lengths)
 
     @staticmethod
     def from_arrow(column: pa.Array | pa.ChunkedArray) -> Ragged:
-        """From an Arrow list or large_list of integers, without a copy when it is one chunk of int32 and not null.
+        """From an Arrow list or large_list of integers; one chunk of int32 without null rows is not copied.
 
-        A sliced array is read through its offsets, so only its own rows are seen; a null row reads as an empty one.
+        A sliced array is read through its offsets, so only its own rows are seen; a null row reads as empty.
+        Raises InputError when an item is null, is not an integer, or does not fit into int32.
         """
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         if column.null_count:
-            return Ragged.from_lengths(
-                column.flatten().to_numpy(zero_copy_only=False), column.value_lengths().fill_null(0).to_numpy()
-            )
+            lengths = column.value_lengths().fill_null(0).to_numpy()
+            return Ragged.from_lengths(_int32(column.flatten()), lengths)
         offsets = column.offsets.to_numpy().astype(np.int64)
-        values = column.values.slice(offsets[0], offsets[-1] - offsets[0]).to_numpy(zero_copy_only=False)
+        values = _int32(column.values.slice(offsets[0], offsets[-1] - offsets[0]))
         if offsets[0]:
             offsets = offsets - offsets[0]
         return Ragged.of(values, offsets)
@@ -100,6 +104,19 @@ class Ragged:
         return Ragged.of(self.values[index], offsets)
 
 
+def _int32(values: pa.Array) -> Int32:
+    """The items as they are, or converted with every one checked: a wrapped id would be another token."""
+    if values.null_count:
+        raise InputError("list column", f"{values.null_count} of its items are null", "give integers only")
+    if values.type != pa.int32():
+        try:
+            values = values.cast(pa.int32())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InputError("list column", str(error), "give integers that fit into int32") from error
+    items: Int32 = values.to_numpy()
+    return items
+
+
 def offsets_of(lengths: npt.NDArray[np.integer]) -> Int64:
     """int64[rows + 1]: where each row starts, and the total."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
@@ -111,8 +128,9 @@ def offsets_of(lengths: npt.NDArray[np.integer]) -> Int64:
 class Batch:
     """Rows on their way through a chain: a key for each, and ragged columns.
 
-    `columns["tokens"]` is the input so far. Columns whose offsets are the same object as its offsets are aligned with it
-    and stay so through `edit`. Without a column "origin" the tokens still stand where they stood in the passage.
+    `columns["tokens"]` is the input so far. Columns whose offsets are the same object as its offsets are
+    aligned with it and stay so through `edit`. Without a column "origin" the tokens still stand where they
+    stood in the passage.
     """
 
     keys: UInt64
@@ -139,6 +157,15 @@ class Batch:
         """The same rows with these columns added or replaced."""
         return Batch(self.keys, {**self.columns, **columns}, self.copies)
 
+    def take(self, rows: npt.NDArray[np.integer]) -> Batch:
+        """The rows named, in that order, every column; what was aligned with the tokens still is."""
+        tokens = self.tokens.take(rows)
+        columns = {}
+        for name, column in self.columns.items():
+            taken = column.take(rows)
+            columns[name] = tokens.with_values(taken.values) if self.aligned(name) else taken
+        return Batch(self.keys[rows], columns, self.copies[rows])
+
     def origin(self) -> Ragged:
         """int32, aligned: the place of each token in the original passage, -1 if it was invented."""
         if "origin" in self.columns:
@@ -163,4 +190,6 @@ class Batch:
                 raise ValueError(f"column {name} is not aligned with tokens")
             columns[name] = Ragged(column.values, tokens.offsets)
         keys = table["key"].combine_chunks() if table["key"].num_chunks != 1 else table["key"].chunk(0)
-        return Batch(keys.to_numpy(zero_copy_only=False), columns, np.zeros(0, np.uint64) if copies is None else copies)
+        return Batch(
+            keys.to_numpy(zero_copy_only=False), columns, np.zeros(0, np.uint64) if copies is None else copies
+        )

@@ -1,4 +1,4 @@
-"""The corruptions by name: `register` adds one, entry points bring third parties' ones, `parse_step` builds one from a recipe."""
+"""The corruptions by name: `register` adds one, entry points bring more, `parse_step` builds one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def nearest(name: str, names: Any) -> str:
 def parse_step(step: Mapping[str, Any], where: str = "corruption") -> Corruption:
     """A corruption from `{kind: ..., field: value, ...}`.
 
-    Raises InputError for an unknown kind or field (with the nearest name), or a value of the wrong type or range.
+    Raises InputError for an unknown kind or field (with the nearest name), or a value of wrong type or range.
     """
     known = kinds()
     kind = step.get("kind")
@@ -71,7 +71,9 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         if value not in choices:
-            raise InputError(where, f"unknown value {value!r}", nearest(str(value), [str(c) for c in choices]))
+            raise InputError(
+                where, f"unknown value {value!r}", nearest(str(value), [str(c) for c in choices])
+            )
         return value
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)

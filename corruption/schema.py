@@ -1,7 +1,7 @@
-"""The column table: every column's name, dtype, shape, padding and meaning, and the Arrow schemas made from it.
+"""The column table: every column's name, shape, padding and meaning, and the Arrow schemas of what is stored.
 
-Polarity is 1 = corrupted, replaced, not next, everywhere. On disk and on the wire every number of a token is int32;
-int64 appears only in the padded tensors.
+Polarity is 1 = corrupted, replaced, not next, everywhere. On disk and on the wire every number of a token is
+int32; int64 appears only in the padded tensors.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PASSAGE_FORMAT = 1
 class Column:
     """One column of an example.
 
-    `per` is "token" (one int32 for each token, ragged) or "row" (one int32 for each example). `pad` is what fills a
-    padded position: a number, or "pad" for the tokenizer's pad id.
+    `per` is "token" (one int32 for each token, ragged) or "row" (one int32 for each example). `pad` is what
+    fills a padded position: a number, or "pad" for the tokenizer's pad id.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """WHERE a corruption acts: which tokens or whole words of one row are chosen, and how many.
 
-Every function here is compiled, works on one row, and takes its randomness from a stream of `noise`. Draw 3j of the row's
-stream chooses; draws 3p + 1 and 3p + 2 belong to what is then done at position p (see the corruption that uses it).
+Every function here is compiled, works on one row, and takes its randomness from a stream of `noise`. Draw 3j
+of the row's stream chooses; draws 3p + 1 and 3p + 2 belong to what is then done at position p (see the
+corruption that uses it).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from corruption.noise import below, draw, unit
 from corruption.ragged import Int32
 
 COUNTS = {"exact": 0, "bernoulli": 1, "stochastic": 2}
-"""How many are chosen: exactly round(rate * n) and at least one; each by its own coin; or floor(rate * n + U[0, 1))."""
+"""How many are chosen: round(rate * n), at least one; each by its own coin; or floor(rate * n + U[0, 1))."""
 
 _EXACT, _BERNOULLI = 0, 1
 _COUNT_DRAW = np.uint64(0xFFFFFFFFFFFFFFFE)
@@ -22,7 +23,7 @@ _THREE = np.uint64(3)
 
 @njit(inline="always")
 def budget(n: int, rate: float, count: int, stream: np.uint64) -> int:
-    """How many of n tokens to choose; not for "bernoulli". Rounds half to even; exact chooses at least one of n >= 1."""
+    """How many of n tokens to choose; not for "bernoulli". Half rounds to even; exact is at least one."""
     if n == 0 or rate <= 0.0:
         return 0
     if count == _EXACT:
@@ -34,15 +35,16 @@ def budget(n: int, rate: float, count: int, stream: np.uint64) -> int:
 def choose_tokens(
     tokens: Int32, fixed: np.ndarray, rate: float, count: int, stream: np.uint64, chosen: Int32
 ) -> int:
-    """Write the chosen positions to the front of `chosen` (int32, at least as long as the row) and return how many.
+    """Write the chosen positions to the front of `chosen` and return how many.
 
-    Positions whose token is `fixed` are never chosen. Each set of the asked size is equally likely (partial
-    Fisher-Yates over the positions that may be chosen).
+    `chosen` is int32 and one longer than the row. Positions whose token is `fixed` are never chosen. Each set
+    of the asked size is equally likely (partial Fisher-Yates over the positions that may be chosen).
     """
     n = 0
     for i in range(len(tokens)):
         chosen[n] = i
-        n += 1 - fixed[tokens[i]]
+        if fixed[tokens[i]] == 0:
+            n += 1
     if count == _BERNOULLI:
         k = 0
         for j in range(n):
@@ -69,11 +71,12 @@ def choose_words(
     words: Int32,
     chosen: Int32,
 ) -> int:
-    """Like `choose_tokens`, but whole words: all tokens of a word or none. Returns the number of positions written.
+    """Like `choose_tokens`, but whole words: all tokens of a word or none.
 
-    `rate` stays a share of tokens. Words are visited in random order; one that would exceed the budget is passed over,
-    except that the first is always taken when nothing fits. A word that holds a fixed token is never chosen.
-    `words` (int32, at least as long as the row) is scratch: the first position of each word that may be chosen.
+    `rate` stays a share of tokens. Words are visited in random order; one that would exceed the budget is
+    passed over, except that the first is always taken when nothing fits. A word that holds a fixed token is
+    never chosen. `words` (int32, at least as long as the row) is scratch: the first position of each word
+    that may be chosen.
     """
     n_words, n_tokens, start = 0, 0, 0
     for i in range(1, len(tokens) + 1):

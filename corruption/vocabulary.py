@@ -13,7 +13,12 @@ import numpy.typing as npt
 
 from corruption.errors import InputError
 
-_RESERVED = re.compile(r"^(\[unused\d+\]|<unused\d+>|<0x[0-9A-F]{2}>|madeupword\d+|<\|?reserved.*>)$", re.IGNORECASE)
+_RESERVED = re.compile(
+    r"^(\[unused\d+\]|<unused\d+>|<0x[0-9A-F]{2}>|madeupword\d+|<\|?reserved.*>)$", re.IGNORECASE
+)
+ROLES = ("pad", "mask", "cls", "sep", "bos", "eos", "unk")
+"""The special tokens a vocabulary knows by role."""
+
 _SENTINEL = re.compile(r"^<extra_id_(\d+)>$")
 
 
@@ -21,10 +26,11 @@ _SENTINEL = re.compile(r"^<extra_id_(\d+)>$")
 class Vocabulary:
     """What a corruption may know of a tokenizer.
 
-    size: one more than the largest id. pad, mask, cls, sep, bos, eos, unk: ids, None where the tokenizer has none.
-    fixed: uint8[size], 1 for special ids, whose positions are never chosen. pool: int32[n], the ordinary ids in
-    order, from which random tokens are drawn. rank: int32[size], place of an id in the pool or -1. sentinels: ids of
-    <extra_id_0>, <extra_id_1>, ... as far as they go. fingerprint: 16 hex characters.
+    size: one more than the largest id. pad, mask, cls, sep, bos, eos, unk: ids, None where the tokenizer has
+    none. fixed: uint8[size], 1 for special ids, whose positions are never chosen. pool: int32[n], the
+    ordinary ids in order, from which random tokens are drawn. rank: int32[size], place of an id in the pool
+    or -1. sentinels: ids of <extra_id_0>, <extra_id_1>, ... as far as they go. fingerprint: 16 hex
+    characters.
     """
 
     size: int
@@ -46,8 +52,8 @@ class Vocabulary:
     def from_tokenizer(tokenizer: Any, *, ordinary: Iterable[str] = ()) -> Vocabulary:
         """From any Hugging Face fast tokenizer object.
 
-        Special tokens, sentinels, reserved ids ([unused7], <0x0A>) and added tokens are never drawn as random tokens;
-        an added token that is a real word of the corpus can be declared by name in `ordinary`.
+        Special tokens, sentinels, reserved ids ([unused7], <0x0A>) and added tokens are never drawn as random
+        tokens; an added token that is a real word of the corpus can be declared by name in `ordinary`.
         """
         tokens: dict[str, int] = tokenizer.get_vocab()
         added = tokenizer.added_tokens_decoder
@@ -55,11 +61,11 @@ class Vocabulary:
         outside = {i for i, token in added.items() if token.content not in set(ordinary)}
         outside |= {i for token, i in tokens.items() if _RESERVED.match(token)}
         sentinels = {int(m.group(1)): i for token, i in tokens.items() if (m := _SENTINEL.match(token))}
-        run = []
+        run: list[int] = []
         while len(run) in sentinels:
             run.append(sentinels[len(run)])
         special |= set(sentinels.values())
-        ids = {name: getattr(tokenizer, f"{name}_token_id") for name in ("pad", "mask", "cls", "sep", "bos", "eos", "unk")}
+        ids = {role: getattr(tokenizer, f"{role}_token_id") for role in ROLES}
         return Vocabulary.from_ids(
             max(tokens.values()) + 1,
             ids=ids,
@@ -81,27 +87,31 @@ class Vocabulary:
         name: str = "tokenizer",
         text: str = "",
     ) -> Vocabulary:
-        """From bare ids; `ordinary` defaults to all that are not special. Raises InputError when no ordinary id is left."""
+        """From bare ids; `ordinary` defaults to all that are not special.
+
+        Raises InputError when no ordinary id is left.
+        """
+        specials = sorted(set(special))
         fixed = np.zeros(size, np.uint8)
-        fixed[sorted(special)] = 1
-        pool = np.array(sorted(set(range(size)) - set(special) if ordinary is None else set(ordinary)), np.int32)
+        fixed[specials] = 1
+        chosen = np.flatnonzero(fixed == 0).tolist() if ordinary is None else sorted(set(ordinary))
+        pool = np.array(chosen, np.int32)
         if not len(pool):
             raise InputError(f"tokenizer {name}", "it has no ordinary token", "give one with a vocabulary")
         rank = np.full(size, -1, np.int32)
         rank[pool] = np.arange(len(pool), dtype=np.int32)
         digest = hashlib.blake2b(digest_size=8)
-        for part in (repr(sorted(ids.items())), repr(sorted(special)), text, repr(pool.tolist()) if not text else ""):
+        for part in (repr(sorted(ids.items())), repr(specials), text, repr(pool.tolist())):
             digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
-        roles = ("pad", "mask", "cls", "sep", "bos", "eos", "unk")
         return Vocabulary(
-            size,
-            *(ids.get(role) for role in roles),
-            fixed,
-            pool,
-            rank,
-            sentinels,
-            name,
-            digest.hexdigest(),
+            size=size,
+            **{role: ids.get(role) for role in ROLES},
+            fixed=fixed,
+            pool=pool,
+            rank=rank,
+            sentinels=sentinels,
+            name=name,
+            fingerprint=digest.hexdigest(),
         )
 
     def need(self, role: str, why: str) -> int:
@@ -111,6 +121,6 @@ class Vocabulary:
             raise InputError(
                 f"tokenizer {self.name}",
                 f"it has no {role}_token, which {why} needs",
-                f"add one to the tokenizer (tokenizer.add_special_tokens({{'{role}_token': ...}})) or choose another",
+                f"add one (tokenizer.add_special_tokens({{'{role}_token': ...}})) or choose another",
             )
         return found

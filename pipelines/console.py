@@ -110,7 +110,7 @@ class Console:
                 self._print(self._out, state.outcome(self._clock(), fields))
 
     def close(self) -> None:
-        """Leave a live line behind as an ordinary one, so that what others print starts on a line of its own."""
+        """Leave a live line behind as an ordinary one, so that what others print starts a line of its own."""
         with self._lock:
             if self._line:
                 self._line = ""

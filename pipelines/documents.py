@@ -32,9 +32,9 @@ QUARANTINE = pa.schema([(name, pa.string()) for name in ("file", "position", "re
 class Document:
     """One text and what is known of it.
 
-    `key` names it for ever: the noise of its passages and the held-out split follow from it. `text` is Unicode without
-    lone surrogates and not blank. `links` are (start, end, target title) in code points of the text; `words` is the
-    user's own segmentation.
+    `key` names it for ever: the noise of its passages and the held-out split follow from it. `text` is
+    Unicode without lone surrogates and not blank. `links` are (start, end, target title) in code points of
+    the text; `words` is the user's own segmentation.
     """
 
     key: str
@@ -49,9 +49,9 @@ class Document:
 class Reject:
     """A row, or the rest of a file, that could not be used.
 
-    `expected` marks what is no fault (redirects, pages of other namespaces, blank lines): counted, but neither
-    quarantined nor a breach under --strict. `rows` is how many rows it stands for: a broken row group knows its number;
-    the rest of a broken file does not, and stands for one.
+    `expected` marks what is no fault (redirects, pages of other namespaces, blank lines): counted, but
+    neither quarantined nor a breach under --strict. `rows` is how many rows it stands for: a broken row group
+    knows its number; the rest of a broken file does not, and stands for one.
     """
 
     file: str
@@ -110,7 +110,9 @@ class Tally:
 
     def to_json(self) -> dict[str, object]:
         """A plain mapping with sorted reasons, for a report or a manifest."""
-        reasons = {name: dict(sorted(getattr(self, name).items())) for name in ("rejects", "expected", "notes")}
+        reasons = {
+            name: dict(sorted(getattr(self, name).items())) for name in ("rejects", "expected", "notes")
+        }
         return {"rows": self.rows, "documents": self.documents, **reasons}
 
 
@@ -121,12 +123,16 @@ def documents_to_table(documents: Sequence[Document]) -> pa.Table:
     links = [link for document in documents for link in document.links]
     columns = zip(*links) if links else ((), (), ())
     parts = [pa.array(list(column), kind.type) for column, kind in zip(columns, LINK)]
-    link_list = pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(parts, fields=list(LINK)))
+    link_list = pa.ListArray.from_arrays(
+        pa.array(starts), pa.StructArray.from_arrays(parts, fields=list(LINK))
+    )
     plain = [
         pa.array([getattr(document, name) for document in documents], DOCUMENTS.field(name).type)
         for name in ("key", "text", "title", "label", "words")
     ]
-    return pa.Table.from_arrays([*plain[:4], link_list.cast(DOCUMENTS.field("links").type), plain[4]], schema=DOCUMENTS)
+    return pa.Table.from_arrays(
+        [*plain[:4], link_list.cast(DOCUMENTS.field("links").type), plain[4]], schema=DOCUMENTS
+    )
 
 
 def table_to_documents(table: pa.Table) -> list[Document]:
@@ -134,7 +140,9 @@ def table_to_documents(table: pa.Table) -> list[Document]:
     documents: list[Document] = []
     for batch in table.select(DOCUMENTS.names).to_batches():
         key, text, title, label, links, words = batch.columns
-        offsets = links.offsets.to_numpy() - links.offsets[0].as_py()  # `flatten` starts at the slice, offsets do not
+        offsets = (
+            links.offsets.to_numpy() - links.offsets[0].as_py()
+        )  # `flatten` starts at the slice, offsets do not
         flat = list(zip(*(part.to_pylist() for part in links.flatten().flatten())))
         rows = zip(key.to_pylist(), text.to_pylist(), title.to_pylist(), label.to_pylist(), words.to_pylist())
         for row, (k, content, t, lab, own_words) in enumerate(rows):

@@ -1,14 +1,16 @@
 """The order of everything: one endless sequence of microbatches, a pure function of (store, seed, geometry).
 
-Epoch by epoch, the store's row groups are permuted by keyed draws and grouped into windows. A window's rows are formed into
-microbatches by descending length, so the number of microbatches is a function of the window's histogram of stored lengths,
-which the manifest keeps. So a place in the sequence is an address (epoch, window, number) that needs no earlier row, and
-membership never depends on the noise: two corruptions can be compared on the same examples.
+Epoch by epoch, the store's row groups are permuted by keyed draws and grouped into windows. A window's rows
+are formed into microbatches by descending length, so the number of microbatches is a function of the window's
+histogram of stored lengths, which the manifest keeps. So a place in the sequence is an address (epoch,
+window, number) that needs no earlier row, and membership never depends on the noise: two corruptions can be
+compared on the same examples.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +47,8 @@ class Address(NamedTuple):
 class Epoch:
     """An epoch's appearances of row groups, in order; window w is `part(w)`.
 
-    row_group: int64[n], indices into the store's training row groups. copy: int64[n]. share: float64[n], below 1 where
-    only a keyed share of the rows appears.
+    row_group: int64[n], indices into the store's training row groups. copy: int64[n]. share: float64[n],
+    below 1 where only a keyed share of the rows appears.
     """
 
     number: int
@@ -69,10 +71,10 @@ class Epoch:
 class Geometry:
     """How the sequence is cut: everything but the store and the seed that membership and order depend on.
 
-    positions: int64[longest + 1], the padded positions an example of each stored length may take (the corruption's
-    declared bound, framed; encoder plus decoder where there are two). microbatch_tokens: the most padded positions of a
-    microbatch. lanes: microbatches in a step. window_row_groups: row groups in a window. weights: appearances per epoch of
-    each source's passages.
+    positions: int64[longest + 1], the padded positions an example of each stored length may take (the
+    corruption's declared bound, framed; encoder plus decoder where there are two). microbatch_tokens: the
+    most padded positions of a microbatch. lanes: microbatches in a step. window_row_groups: row groups in a
+    window. weights: appearances per epoch of each source's passages.
     """
 
     positions: npt.NDArray[np.int64]
@@ -83,8 +85,10 @@ class Geometry:
 
 
 @njit(cache=True, nogil=True)
-def _form(lengths: npt.NDArray[np.int64], positions: npt.NDArray[np.int64], limit: int, sizes: npt.NDArray[np.int64]) -> int:
-    """Greedy: each microbatch takes as many rows as fit at the width of its first, longest row. Returns how many."""
+def _form(
+    lengths: npt.NDArray[np.int64], positions: npt.NDArray[np.int64], limit: int, sizes: npt.NDArray[np.int64]
+) -> int:
+    """Greedy: as many rows as fit at the width of the first, longest one. Returns how many are made."""
     made, i = 0, 0
     while i < len(lengths):
         rows = limit // positions[lengths[i]]
@@ -112,7 +116,9 @@ def _count(histogram: npt.NDArray[np.int64], positions: npt.NDArray[np.int64], l
 
 
 @njit(cache=True, nogil=True)
-def _thin(histogram: npt.NDArray[np.int64], share: float, prefix: np.uint64, out: npt.NDArray[np.int64]) -> None:
+def _thin(
+    histogram: npt.NDArray[np.int64], share: float, prefix: np.uint64, out: npt.NDArray[np.int64]
+) -> None:
     for length in range(len(histogram)):
         u = np.float64(draw(prefix, np.uint64(length)) >> np.uint64(11)) / 9007199254740992.0
         out[length] = min(histogram[length], np.int64(np.floor(histogram[length] * share + u)))
@@ -121,7 +127,7 @@ def _thin(histogram: npt.NDArray[np.int64], share: float, prefix: np.uint64, out
 def kept(
     histogram: npt.NDArray[np.int64], share: float, seed: int, epoch: int, row_group: int, copy: int
 ) -> npt.NDArray[np.int64]:
-    """int64[longest + 1]: how many rows of each length an appearance keeps, a keyed rounding of share * count."""
+    """int64[longest + 1]: rows of each length that an appearance keeps, a keyed rounding of share * count."""
     if share >= 1.0:
         return histogram
     out = np.empty_like(histogram)
@@ -141,7 +147,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not len(self.row_groups) or not self.row_groups.rows:
-            raise InputError("store", "it holds no passage to train on", "add documents, or lower corpus.held_out")
+            raise InputError(
+                "store", "it holds no passage to train on", "add documents, or lower corpus.held_out"
+            )
         longest = int(np.flatnonzero(self.row_groups.histogram.sum(axis=0)).max())
         widest = int(self.geometry.positions[: longest + 1].max())
         if widest > self.geometry.microbatch_tokens:
@@ -171,7 +179,12 @@ class Plan:
             int(i)
             for i in np.flatnonzero(weights > whole)
             if kept(
-                self.row_groups.histogram[i], float(weights[i] - whole[i]), self.seed, epoch, int(i), int(whole[i])
+                self.row_groups.histogram[i],
+                float(weights[i] - whole[i]),
+                self.seed,
+                epoch,
+                int(i),
+                int(whole[i]),
             ).any()
         ]
         group = np.concatenate([group, np.array(partial, np.int64)])
@@ -179,7 +192,9 @@ class Plan:
         copy = np.concatenate([copy, whole[partial]])
         if not len(group):
             raise InputError("corpus weights", f"they leave no passage in epoch {epoch}", "raise a weight")
-        bits = rank_bits(stream(self.seed, "papermoth.order", epoch), (group * 65536 + copy).astype(np.uint64))
+        bits = rank_bits(
+            stream(self.seed, "papermoth.order", epoch), (group * 65536 + copy).astype(np.uint64)
+        )
         order = np.argsort(bits, kind="stable")
         return Epoch(epoch, group[order], copy[order], share[order], self.geometry.window_row_groups)
 
@@ -191,7 +206,9 @@ class Plan:
             return whole
         rows = zip(epoch.row_group[part].tolist(), epoch.copy[part].tolist(), epoch.share[part].tolist())
         histogram = self.row_groups.histogram
-        parts = [kept(histogram[group], share, self.seed, epoch.number, group, copy) for group, copy, share in rows]
+        parts = [
+            kept(histogram[group], share, self.seed, epoch.number, group, copy) for group, copy, share in rows
+        ]
         total: npt.NDArray[np.int64] = np.sum(parts, axis=0)
         return total
 
@@ -240,43 +257,54 @@ class Plan:
         return 1.0 - total / padded
 
     def table(self, cursor: Address, microbatches: int) -> pa.Table:
-        """The windows from the cursor on, one a row, for at least so many microbatches; PLAN_ROWS is the schema.
+        """The windows from the cursor on, one a row, for at least so many microbatches, as PLAN_ROWS.
 
-        Only the first row skips. No row of the store is read: epochs are counted by the positions an epoch must hold at
-        least, so the table may go on for longer than asked, never for less.
+        Only the first row skips. No passage is read. The table ends with an epoch, so it may go on for longer
+        than asked, never for less.
         """
-        epochs = 1 + -(-microbatches // self._least_microbatches())
-        parts = []
-        for number in range(cursor.epoch, cursor.epoch + epochs + 1):
+        parts: list[pa.Table] = []
+        left, number = microbatches + cursor.number, cursor.epoch
+        while left > 0 or not parts:
             epoch = self.epoch(number)
             first = cursor.window if number == cursor.epoch else 0
-            windows = np.arange(first, epoch.windows)
-            if not len(windows):
-                continue
-            skip = np.zeros(len(windows), np.int32)
-            if number == cursor.epoch:
-                skip[0] = cursor.number
-            start = first * epoch.per_window
-            edges = np.minimum(np.append(windows, epoch.windows) * epoch.per_window, len(epoch.row_group)) - start
-            offsets = pa.array(edges, pa.int32())
-            columns = [
-                pa.array(np.full(len(windows), number), pa.int32()),
-                pa.array(windows, pa.int32()),
-                pa.array(skip, pa.int32()),
-                pa.array(np.full(len(windows), epoch.windows), pa.int32()),
-                pa.ListArray.from_arrays(offsets, pa.array(epoch.row_group[start:], pa.int32())),
-                pa.ListArray.from_arrays(offsets, pa.array(epoch.copy[start:], pa.int32())),
-                pa.ListArray.from_arrays(offsets, pa.array(epoch.share[start:], pa.float64())),
-            ]
-            parts.append(pa.Table.from_arrays(columns, schema=PLAN_ROWS))
+            parts.append(_plan_rows(epoch, first, cursor.number if number == cursor.epoch else 0))
+            left -= self._at_least(epoch, first)
+            number += 1
         return pa.concat_tables(parts)
 
-    def _least_microbatches(self) -> int:
-        """No epoch makes fewer microbatches than this, whatever its order: whole appearances only, without padding."""
-        whole = np.floor(np.array(self.geometry.weights))[self.row_groups.source]
-        totals = (self.row_groups.histogram * whole[:, None]).sum(axis=0)
-        positions = float((totals * self.geometry.positions[: len(totals)]).sum())
-        return max(1, int(positions // self.geometry.microbatch_tokens))
+    def _at_least(self, epoch: Epoch, first: int) -> int:
+        """The windows from `first` on make at least so many microbatches; exact where shares are rounded."""
+        if (epoch.share < 1.0).any():
+            return int(self.counts(epoch.number)[first:].sum())
+        groups = epoch.row_group[first * epoch.per_window :]
+        return max(1, int(self._positions[groups].sum()) // self.geometry.microbatch_tokens)
+
+    @cached_property
+    def _positions(self) -> npt.NDArray[np.int64]:
+        """int64[row groups]: the positions of each one's passages, without padding."""
+        histogram = self.row_groups.histogram
+        total: npt.NDArray[np.int64] = histogram @ self.geometry.positions[: histogram.shape[1]]
+        return total
+
+
+def _plan_rows(epoch: Epoch, first: int, skip: int) -> pa.Table:
+    """The epoch's windows from `first` on; the first of them skips so many microbatches."""
+    windows = np.arange(first, epoch.windows)
+    skips = np.zeros(len(windows), np.int32)
+    skips[0] = skip
+    start = first * epoch.per_window
+    ends = np.minimum(np.append(windows, epoch.windows) * epoch.per_window, len(epoch.row_group))
+    offsets = pa.array(ends - start, pa.int32())
+    columns = [
+        pa.array(np.full(len(windows), epoch.number), pa.int32()),
+        pa.array(windows, pa.int32()),
+        pa.array(skips, pa.int32()),
+        pa.array(np.full(len(windows), epoch.windows), pa.int32()),
+        pa.ListArray.from_arrays(offsets, pa.array(epoch.row_group[start:], pa.int32())),
+        pa.ListArray.from_arrays(offsets, pa.array(epoch.copy[start:], pa.int32())),
+        pa.ListArray.from_arrays(offsets, pa.array(epoch.share[start:], pa.float64())),
+    ]
+    return pa.Table.from_arrays(columns, schema=PLAN_ROWS)
 
 
 def form(lengths: npt.NDArray[np.int64], geometry: Geometry) -> npt.NDArray[np.int64]:

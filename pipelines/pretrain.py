@@ -14,6 +14,7 @@ from pipelines.identity import identity, identity_parts
 from pipelines.job import MODEL, OUTCOME, Job, flat_identity
 from pipelines.outcome import JobFailed
 from pipelines.prepare import PrepareReport, prepare, vocabulary_of
+from pipelines.ray_session import PLUMBING, ray_session
 from pipelines.recipe import Recipe
 from pipelines.run_folder import RUN, claim, refuse_foreign
 from pipelines.store import json_bytes, write_atomically
@@ -94,7 +95,6 @@ def say_plan(job: Job, folder: Path, console: Console) -> None:
 def _launch(job: Job, folder: Path, run: dict[str, Any], done: int, address: str | None, console: Console) -> None:
     from dataclasses import replace
 
-    from pipelines.ray_session import ray_session
     from pipelines.tracking import SystemMetrics, finish_run, log_dataset, log_model_folder, open_run
 
     recipe = job.recipe
@@ -146,13 +146,13 @@ def _launch(job: Job, folder: Path, run: dict[str, Any], done: int, address: str
 
 
 def _local_cpus(recipe: Recipe) -> int:
-    """CPUs that our own local Ray counts: one per trainer, the corruptors, and one for dealing steps.
-
-    They are shares, not cores: a trainer waits for data or computes, and data tasks are short.
-    """
+    """CPUs that our own local Ray counts: one per trainer and corruptor, and those of the plumbing."""
     corruptors = recipe.cluster.corruptors
-    cores = os.cpu_count() or 1
-    return recipe.cluster.trainers + (max(1, cores - 1) if corruptors == "auto" else int(corruptors)) + 1
+    return recipe.cluster.trainers + (_cores() if corruptors == "auto" else int(corruptors)) + PLUMBING
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
 
 
 def _fit(job: Job, folder: Path, done: int, local: bool, console: Console) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from corruption.errors import InputError
@@ -21,7 +22,7 @@ from corruption.schema import PASSAGES
 from corruption.vocabulary import Vocabulary
 from pipelines.documents import Document
 from pipelines.formats.unit import Unit
-from pipelines.preview_text import LEGEND, Tally, passage_lines, rates
+from pipelines.preview_text import Tally, legend, passage_lines, rates
 from pipelines.recipe import Recipe
 from pipelines.recipe_sections import TrainTokenizer
 from pipelines.store import Store, open_store
@@ -71,16 +72,23 @@ def preview(
     console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
     total = Tally()
     console.print(Text(f"recipe {recipe.name}, seed {recipe.seed}, epoch {epoch}; {note}", style="dim"))
-    console.print(LEGEND)
+    console.print(legend(tokenizer.mask_token))
     for row, doc in enumerate(passages["doc"].to_pylist()):
         console.print(
             Text(f"\npassage {row + 1} of {len(passages)}, document {names.get(doc, doc)}", style="bold")
         )
-        for line in passage_lines(tokenizer, vocabulary, batch, corrupted, row, total):
-            console.print(line)
+        console.print(_grid(passage_lines(tokenizer, vocabulary, batch, corrupted, row, total)))
     console.print()
-    for line in rates(recipe.corruption, total):
-        console.print(line)
+    console.print(_grid(rates(recipe.corruption, total)))
+
+
+def _grid(lines: Iterable[tuple[str, Text]]) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", width=9)
+    grid.add_column()
+    for name, text in lines:
+        grid.add_row(name, text)
+    return grid
 
 
 def read_documents(recipe: Recipe, count: int) -> list[Document]:

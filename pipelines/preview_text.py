@@ -22,10 +22,16 @@ PLAIN, MASKED, RANDOM, KEPT = "plain", "masked", "random", "kept"
 STYLES = {PLAIN: "", MASKED: "bold white on red", RANDOM: "bold black on yellow", KEPT: "bold black on green"}
 MARKS = {PLAIN: "", MASKED: "", RANDOM: "~", KEPT: "="}
 
-LEGEND = Text.assemble(
-    ("[MASK]", STYLES[MASKED]), " hidden   ", ("~word~", STYLES[RANDOM]), " replaced at random   ",
-    ("=word=", STYLES[KEPT]), " kept, but asked for",
-)  # fmt: skip
+
+def legend(mask: str | None) -> Text:
+    """What the marks mean; `mask` is how the tokenizer writes a hidden token."""
+    return Text.assemble(
+        *([(mask, STYLES[MASKED]), " hidden   "] if mask else []),
+        ("~word~", STYLES[RANDOM]),
+        " replaced at random   ",
+        ("=word=", STYLES[KEPT]),
+        " kept, but asked for",
+    )
 
 
 @dataclass
@@ -51,8 +57,8 @@ def passage_lines(
     after: Batch,
     row: int,
     tally: Tally,
-) -> Iterator[Text]:
-    """The lines original, corrupted and labels of one row; adds what it sees to `tally`."""
+) -> Iterator[tuple[str, Text]]:
+    """Names and texts of a row's lines: original, corrupted, labels; adds what it sees to `tally`."""
     original, shown = before.tokens.row(row).tolist(), after.tokens.row(row).tolist()
     origin = after.origin().row(row).tolist()
     labels = after.columns["labels"].row(row).tolist() if "labels" in after.columns else [IGNORE] * len(shown)
@@ -64,7 +70,7 @@ def passage_lines(
     tally.kept += kinds.count(KEPT)
 
     spaced = _spaces(tokenizer)
-    yield _line("original", Text(_decode(tokenizer, original)))
+    yield "original", Text(_decode(tokenizer, original))
     corrupted = Text()
     for kind, run in groupby(range(len(shown)), kinds.__getitem__):
         places = list(run)
@@ -73,15 +79,13 @@ def passage_lines(
             corrupted.append(" ")
         text = _decode(tokenizer, [shown[i] for i in places])
         corrupted.append(f"{MARKS[kind]}{text}{MARKS[kind]}", STYLES[kind])
-    yield _line("corrupted", corrupted)
+    yield "corrupted", corrupted
     asked = [
         _decode(tokenizer, [labels[i] for i in run])
         for wanted, run in groupby(range(len(labels)), lambda i: labels[i] != IGNORE)
         if wanted
     ]
-    yield _line(
-        "labels", Text(" | ").join(Text(text, "cyan") for text in asked) if asked else Text("none", "dim")
-    )
+    yield "labels", Text(" | ").join(Text(text, "cyan") for text in asked) if asked else Text("none", "dim")
 
 
 def _kind(token: int, label: int, vocabulary: Vocabulary) -> str:
@@ -90,10 +94,6 @@ def _kind(token: int, label: int, vocabulary: Vocabulary) -> str:
     if token == vocabulary.mask:
         return MASKED
     return KEPT if token == label else RANDOM
-
-
-def _line(name: str, text: Text) -> Text:
-    return Text.assemble((f"  {name:<10}", "dim"), text)
 
 
 def _decode(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
@@ -110,12 +110,12 @@ def _spaces(tokenizer: PreTrainedTokenizerFast) -> Any:
     return lambda token: tokenizer.convert_ids_to_tokens(token).startswith(("Ġ", "▁", " "))
 
 
-def rates(steps: Sequence[dict[str, Any]], tally: Tally) -> Iterator[Text]:
-    """What was asked for, step by step, and what it came to over all tokens shown."""
+def rates(steps: Sequence[dict[str, Any]], tally: Tally) -> Iterator[tuple[str, Text]]:
+    """Names and texts of the last lines: what each step was asked for, and what it all came to."""
     for step in steps:
         fields = ", ".join(f"{key} {value}" for key, value in step.items() if key not in ("kind", "name"))
         name = step["kind"] if step["name"] == step["kind"] else f"{step['kind']} ({step['name']})"
-        yield Text.assemble(("asked    ", "dim"), f"{name}: {fields}" if fields else name)
+        yield "asked", Text(f"{name}: {fields}" if fields else name)
     share = tally.labelled / tally.choosable if tally.choosable else 0.0
     line = f"{tally.labelled} of {tally.choosable} tokens labelled, rate {share:.4f}"
     if tally.labelled:
@@ -123,4 +123,4 @@ def rates(steps: Sequence[dict[str, Any]], tally: Tally) -> Iterator[Text]:
             f", {name} {count / tally.labelled:.3f}"
             for name, count in (("hidden", tally.masked), ("random", tally.random), ("kept", tally.kept))
         )
-    yield Text.assemble(("came to  ", "dim"), line)
+    yield "came to", Text(line)

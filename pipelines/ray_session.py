@@ -13,6 +13,13 @@ from pipelines.quiet import local_ray, quiet
 
 _MB = 1 << 20
 
+PLUMBING = 5
+"""CPUs that a local Ray counts for the stages of a stream that only move blocks.
+
+Ray Data sets one CPU aside for each stage before it lets any stage have more; with fewer than there are stages, the last
+ones wait until the first have read everything. They use next to no time, so these are shares and no cores.
+"""
+
 
 @contextmanager
 def ray_session(address: str | None = None, *, cpus: int | None = None, gpus: int | None = None) -> Iterator[None]:

@@ -8,9 +8,7 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def amount(value: float, unit: str = "") -> str:
-    """Write a count or a rate with three digits and a metric prefix: amount(12_345_678, "tok") is "12.3
-    Mtok".
-    """
+    """Write a count or a rate with a metric prefix: amount(12_345_678, "tok") is "12.3 Mtok"."""
     if not math.isfinite(value):
         return f"{value} {unit}".rstrip()
     for scale, prefix in _PREFIXES:
@@ -34,7 +32,7 @@ def duration(seconds: float) -> str:
     if not math.isfinite(seconds) or seconds < 0:
         return "?"
     if seconds < 9.95:
-        return f"{seconds:.1f}s" if seconds >= 0.05 else "0s"
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -49,9 +47,7 @@ def duration(seconds: float) -> str:
 
 
 def number(value: object) -> str:
-    """Write a value for a progress line: floats with three digits (losses with two decimals), the rest as it
-    is.
-    """
+    """Write a value for a progress line: floats with three digits, two decimals from 1 to 100."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, int):
@@ -73,10 +69,6 @@ def share(value: float) -> str:
 
 def _digits(value: float) -> str:
     size = abs(value)
-    return (
-        f"{value:.0f}"
-        if size >= 99.95
-        else f"{value:.1f}"
-        if size >= 9.995
-        else f"{value:.2f}".removesuffix(".00")
-    )
+    if size >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}".removesuffix(".0") if size >= 0.95 else f"{value:.2g}"

@@ -1,8 +1,8 @@
-"""The passage store on disk: Parquet shards, a manifest that says what is in them, and readers that refuse damage.
+"""The passage store on disk: Parquet shards, a manifest of what is in them, readers that refuse damage.
 
-A folder without `manifest.json` is not a store, however many shards lie in it. Shards carry page checksums; the manifest
-carries each file's size and BLAKE2b, and `row_groups.parquet` each row group's histogram of passage lengths, so that the plan
-can turn a step into an address without reading a passage.
+A folder without `manifest.json` is not a store, however many shards lie in it. Shards carry page checksums;
+the manifest carries each file's size and BLAKE2b, and `row_groups.parquet` each row group's histogram of
+passage lengths, so that the plan can turn a step into an address without reading a passage.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ ROW_GROUP_SCHEMA = pa.schema(
 class RowGroups:
     """The row groups of one part of a store (training or held-out), in the manifest's order.
 
-    shard: names; number: int32[n], the row group inside its shard; source: int32[n]; histogram: int64[n, longest + 1],
-    passages by their stored length.
+    shard: names; number: int32[n], the row group inside its shard; source: int32[n]; histogram: int64[n,
+    longest + 1], passages by their stored length.
     """
 
     shard: list[str]
@@ -113,14 +113,18 @@ class Store:
             size = path.stat().st_size if path.exists() else None
             if size != shard["bytes"]:
                 found = "missing" if size is None else f"{size} bytes, the manifest says {shard['bytes']}"
-                raise InputError(f"store {self.folder}", f"shard {shard['name']} is {found}", "prepare it again")
+                raise InputError(
+                    f"store {self.folder}", f"shard {shard['name']} is {found}", "prepare it again"
+                )
 
     def check_content(self) -> None:
         """Refuse a store with a shard whose BLAKE2b differs from the manifest; reads everything."""
         for shard in self.manifest["shards"]:
             if digest_of(self.folder / shard["name"]) != shard["blake2b"]:
                 raise InputError(
-                    f"store {self.folder}", f"shard {shard['name']} was changed since prepare", "prepare it again"
+                    f"store {self.folder}",
+                    f"shard {shard['name']} was changed since prepare",
+                    "prepare it again",
                 )
 
 
@@ -134,7 +138,9 @@ def read_row_groups(path: Path, row_groups: Sequence[int], columns: Sequence[str
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return file.read_row_groups(list(row_groups), columns=list(columns), use_threads=False)
     except (OSError, pa.ArrowException) as error:
-        raise ShardDamaged(f"shard {path}: cannot be read ({str(error).splitlines()[0]}); prepare the store again") from error
+        raise ShardDamaged(
+            f"shard {path}: cannot be read ({str(error).splitlines()[0]}); prepare the store again"
+        ) from error
 
 
 def open_store(folder: Path) -> Store:
@@ -142,7 +148,9 @@ def open_store(folder: Path) -> Store:
     path = folder / MANIFEST
     if not path.exists():
         what = "is not there" if not folder.exists() else "holds no manifest.json, so it is no finished store"
-        raise InputError(f"store {folder}", f"the folder {what}", "run papermoth prepare to make or finish it")
+        raise InputError(
+            f"store {folder}", f"the folder {what}", "run papermoth prepare to make or finish it"
+        )
     manifest = json.loads(path.read_text("utf-8"))
     if manifest.get("format") != PASSAGE_FORMAT:
         raise InputError(

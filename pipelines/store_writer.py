@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ TRAIN, HELD_OUT = "train", "held_out"
 
 
 def row_group_edges(lengths: np.ndarray, row_group_tokens: int) -> list[int]:
-    """Where row groups begin, and the end: each takes whole passages until it holds `row_group_tokens` tokens."""
+    """Where row groups begin, and the end: each takes passages until it holds `row_group_tokens` tokens."""
     ends = np.cumsum(lengths)
     edges = [0]
     while edges[-1] < len(lengths):
@@ -42,12 +43,12 @@ def write_shard(passages: pa.Table, path: Path, *, row_group_tokens: int, source
     edges = row_group_edges(lengths, row_group_tokens)
     buffer = io.BytesIO()
     with pq.ParquetWriter(buffer, PASSAGES, compression="zstd", write_page_checksum=True) as writer:
-        for a, b in zip(edges, edges[1:]):
+        for a, b in pairwise(edges):
             writer.write_table(passages.slice(a, b - a), row_group_size=b - a)
     data = buffer.getvalue()
     write_atomically(path, data)
     groups = []
-    for a, b in zip(edges, edges[1:]):
+    for a, b in pairwise(edges):
         found, counts = np.unique(lengths[a:b], return_counts=True)
         groups.append(
             {
@@ -69,7 +70,9 @@ def write_shard(passages: pa.Table, path: Path, *, row_group_tokens: int, source
     }
 
 
-def finish_store(folder: Path, shards: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> dict[str, Any]:
+def finish_store(
+    folder: Path, shards: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
+) -> dict[str, Any]:
     """Write `row_groups.parquet`, then the manifest, which makes the folder a store; returns the manifest.
 
     `about` holds what else the manifest says (settings, sources, tally); of it `about["settings"]` and
@@ -90,7 +93,10 @@ def finish_store(folder: Path, shards: Sequence[Mapping[str, Any]], about: Mappi
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=ROW_GROUP_SCHEMA), buffer, write_page_checksum=True)
     write_atomically(folder / ROW_GROUPS, buffer.getvalue())
-    listed = [{key: shard[key] for key in ("name", "bytes", "blake2b", "rows", "tokens", "held_out")} for shard in shards]
+    listed = [
+        {key: shard[key] for key in ("name", "bytes", "blake2b", "rows", "tokens", "held_out")}
+        for shard in shards
+    ]
     content = {
         "format": PASSAGE_FORMAT,
         "settings": about.get("settings"),

@@ -27,7 +27,8 @@ def log_model_folder(
             raise FileNotFoundError(f"{folder} is not a folder")
         store = client(handle.uri)
         model_name = "".join("-" if letter in "/:.%\"'" else letter for letter in clean_text(name)) or "model"
-        store.log_artifacts(handle.run_id, str(folder), model_name)
+        # Not under the model's own name: mlflow would look there for a model, in the store of its global address.
+        store.log_artifacts(handle.run_id, str(folder), f"models/{model_name}")
         model_id = _external_model(store, handle, model_name)
         batch = [
             _model_metric(store, handle.run_id, key, float(value), model_id) for key, value in metrics.items()
@@ -45,9 +46,8 @@ def _external_model(store: MlflowClient, handle: RunHandle, name: str) -> str:
     # The steps of mlflow.create_external_model, which itself only knows the global tracking address.
     from mlflow.models.utils import get_external_mlflow_model_spec
 
-    model = store.create_logged_model(
-        experiment_id, name=name, source_run_id=handle.run_id, tags={"mlflow.model.isExternal": "true"}
-    )
+    tags = {"mlflow.model.isExternal": "true", "files": f"runs:/{handle.run_id}/models/{name}"}
+    model = store.create_logged_model(experiment_id, name=name, source_run_id=handle.run_id, tags=tags)
     with tempfile.TemporaryDirectory() as folder:
         get_external_mlflow_model_spec(model).save(str(Path(folder) / "MLmodel"))
         store.log_model_artifacts(model.model_id, folder)

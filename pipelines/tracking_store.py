@@ -125,7 +125,7 @@ def impatient() -> Iterator[None]:
 
     What the user set in the environment stays.
     """
-    wanted = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
+    wanted = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
     with _environment:
         ours = {name: value for name, value in wanted.items() if name not in os.environ}
         os.environ.update(ours)
@@ -197,8 +197,8 @@ def creating(uri: str) -> Iterator[None]:
     litter = Path(uri.removeprefix("sqlite:///").partition("?")[0]).parent
     was_there = litter.exists()
     with contextlib.ExitStack() as held:
-        _lock(path, held)
         _probe(path, where)
+        _lock(path, held)
         yield
     if not was_there:
         with contextlib.suppress(OSError):
@@ -210,7 +210,7 @@ def _lock(path: Path, held: contextlib.ExitStack) -> None:
 
     # Some network file systems cannot lock: the retries around us are then the only protection.
     with contextlib.suppress(OSError, NotImplementedError, Timeout):
-        held.enter_context(FileLock(path.with_name(f".{path.name}.lock"), timeout=120))
+        held.enter_context(FileLock(path.with_name(f".{path.name}.lock"), timeout=60))
 
 
 def _probe(path: Path, where: str) -> None:

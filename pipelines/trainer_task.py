@@ -65,6 +65,7 @@ def work(config: dict[str, Any]) -> None:
             if logger:
                 logger.flush()
             board.put.remote({"checkpoint": state.step})
+        world.wait()
 
     if rank == 0:
         for warning in warnings:

@@ -1,84 +1,69 @@
 """From wikitext to plain text and links with exact offsets, in one pass.
 
-Dropped: templates, tables, references, formulas, galleries, comments, files with their captions, categories, links to
-other languages. Kept: what a reader sees as running text, a heading or a list item on a line of its own. A marker that is
-never closed is dropped alone, so no text after it is lost, and counted.
+Dropped: templates, tables, references, formulas, galleries, comments, files with their captions, categories,
+links to other languages. Kept: what a reader sees as running text, a heading or a list item on a line of its
+own. A marker that is never closed is dropped alone, so no text after it is lost, and counted.
 """
 
 from __future__ import annotations
 
-import html
 import re
-from bisect import bisect_right
 from dataclasses import dataclass
 
 from pipelines.wikitext_extents import NONE, Extents
+from pipelines.wikitext_markup import (
+    BREAK_TAGS,
+    COMMENT,
+    ENTITY,
+    EXTERNAL,
+    HEADING,
+    INLINE_TAGS,
+    ITEM,
+    LEFTOVER_LINE,
+    LINK,
+    LITERAL_TAGS,
+    NESTED_LINK,
+    QUOTES,
+    SILENT_TAGS,
+    TABLE,
+    TAG,
+    TEMPLATE,
+    TOKEN,
+    TRAIL,
+    entity,
+    surplus_quotes,
+    unescaped,
+)
+from pipelines.wikitext_tidy import tidied
 from pipelines.wikitext_titles import Namespaces
 
-# Letters that, right after a link, belong to its surface ("[[gland]]s"); scripts without spaces have none.
-_TRAIL_LETTERS = "a-zß-öø-ÿĀ-žа-џґα-ωά-ώա-ևא-תء-يა-ჰ"
-_TRAIL = re.compile(f"[{_TRAIL_LETTERS}]*+")
-
-# Every branch starts with a plain character, not with a group or a set: only then does `re` skip over text quickly.
-# Empty groups at the end of a branch say which one it was.
-_TOKEN = re.compile(
-    rf"""
-    \[\[([^\[\]|{{}}<>\n]++)(?:\|([^\[\]|{{}}<>\n]*+))?\]\]([{_TRAIL_LETTERS}]*+)  # 1 2 3: target, label, trail
-    |\{{\{{+()                                                   # 4: template
-    |''+()                                                       # 5: italic, bold
-    |&(\#[0-9]{{1,7}}|\#[xX][0-9a-fA-F]{{1,6}}|[a-zA-Z][a-zA-Z0-9]{{1,31}});  # 6: entity
-    |<(/?)([a-zA-Z][a-zA-Z0-9]*+)((?:\s[^<>]*+)?/?)>             # 7 8 9: tag
-    |\n(?:[ \t]*+[*\#:;]++(?![*\#:; \t]*\{{\|)[ \t]*+|-{{4,}})()  # 10: list item, rule
-    |\[\[()                                                      # 11: link with more in it
-    |<!--()                                                      # 12: comment
-    |\n(={{1,6}})                                                # 13: heading
-    |\n[ \t:*\#;]*+\{{\|()                                      # 14: table
-    |\n[ \t]*+\|[^\n]*+()                                       # 15: line left over from a table or template
-    |\[(?:(?:https?|ftp|mailto|irc|news):|//)[^\s\[\]<>]++()     # 16: external link
-    |__[^\W\d_]++__()                                            # 17: switch
-    |\]\]()|\}}\}}+()|\{{\|()|\|\}}()                             # 18 to 21: markers left over
-    """,
-    re.VERBOSE,
-)
 _TARGET = re.compile(r"[^\[\]|{}<>\n]*+")
 _QUOTES = re.compile("'{2,}")
 _TABLE_LINES = re.compile(r"[^\n]*+(?:\n[ \t]*+[|!][^\n]*+)*+")
 _HEADING_END = re.compile(r"(?<!=)={1,6}[ \t]*+(?:<!--[^\n]*?-->[ \t]*+)*$")
 
-_DROPPED = frozenset(
-    "ref math ce chem gallery timeline score source syntaxhighlight imagemap hiero graph mapframe maplink inputbox "
-    "categorytree templatedata templatestyles style script indicator references section".split()
-)
-_LITERAL = frozenset(("nowiki", "pre"))
-_BREAKS = frozenset("br hr p div li ul ol dl dd dt tr table blockquote center h1 h2 h3 h4 h5 h6 poem".split())
-_INLINE = frozenset(
-    "span sup sub small big b i u s em strong font code tt kbd samp var cite abbr del ins strike q dfn mark bdi bdo ruby rt "
-    "rp rb rtc wbr time data nobr td th caption thead tbody tfoot noinclude includeonly onlyinclude".split()
-)
-
 _DEEPEST = 20  # of links within labels; no real page comes near, and a hostile one must not exhaust the stack
 _EXTERNAL_LONGEST = 4096
-_TIDY = re.compile(
-    r" (?: *+\((?: *+[,;])*+ *+\)| *+\n[ \n]*+| ++)"  # hollow brackets after a template went, line ends, runs of spaces
-    r"|\n(?!\n?[^ \n])[ \n]*+"
-    r"|\((?: *+[,;])++ *+"  # separators between what were templates
-)
+_DEFAULT = Namespaces()
 
 
 @dataclass(frozen=True)
 class PlainText:
-    """What a page says: `links` are (start, end, title) in code points of `text`; `unclosed` counts markers without an end."""
+    """What a page says.
+
+    `links` are (start, end, title) in code points of `text`; `unclosed` counts markers without an end.
+    """
 
     text: str
     links: list[tuple[int, int, str]]
     unclosed: int
 
 
-def plain_text(wikitext: str, namespaces: Namespaces = Namespaces()) -> PlainText:  # noqa: B008  (frozen)
+def plain_text(wikitext: str, namespaces: Namespaces = _DEFAULT) -> PlainText:
     """The text and links of a page's wikitext, in time linear in its length."""
     scanner = _Scanner("\n" + wikitext, namespaces)
     scanner.run(0, len(wikitext) + 1, 0)
-    text, links = _tidied("".join(scanner.out), scanner.links)
+    text, links = tidied("".join(scanner.out), scanner.links)
     return PlainText(text, links, scanner.unclosed)
 
 
@@ -94,41 +79,40 @@ class _Scanner:
 
     def run(self, pos: int, end: int, depth: int) -> None:
         """Append what the wikitext pos..end-1 shows."""
-        text, search, put = self.text, _TOKEN.search, self.put
+        text, search, put = self.text, TOKEN.search, self.put
         while found := search(text, pos, end):
             at = found.start()
             if at > pos:
                 put(text[pos:at])
             pos = found.end()
             kind = found.lastindex
-            if kind == 3:
+            if kind == LINK:
                 self.simple_link(*found.groups()[:3])
-            elif kind == 4:
+            elif kind == TEMPLATE:
                 pos = self.skip_to(self.extents.template(at), pos, end)
-            elif kind == 5:
-                surplus = {4: 1}.get(pos - at, max(0, pos - at - 5))
-                if surplus:
+            elif kind == QUOTES:
+                if surplus := surplus_quotes(pos - at):
                     put("'" * surplus)
-            elif kind == 6:
-                put(_entity(found[0]))
-            elif kind == 9:
+            elif kind == ENTITY:
+                put(entity(found[0]))
+            elif kind == TAG:
                 pos = self.tag(found, end)
-            elif kind == 10 or kind == 15:
+            elif kind in (ITEM, LEFTOVER_LINE):
                 put("\n")
-            elif kind == 11:
+            elif kind == NESTED_LINK:
                 pos = self.nested_link(at, pos, end, depth)
-            elif kind == 12:
+            elif kind == COMMENT:
                 pos = self.skip_to(self.extents.comment(pos), pos, end)
-            elif kind == 13:
+            elif kind == HEADING:
                 pos = self.heading(pos, end, depth, found[13])
-            elif kind == 14:
+            elif kind == TABLE:
                 put("\n")
                 close = self.extents.table(at)
                 if close == NONE or close > end:  # only what looks like a table goes, never the text after it
                     self.unclosed += 1
                     close = _TABLE_LINES.match(text, pos, end).end()  # type: ignore[union-attr]
                 pos = close
-            elif kind == 16:
+            elif kind == EXTERNAL:
                 pos = self.external_link(at, pos, end, depth)
         if pos < end:
             put(text[pos:end])
@@ -148,11 +132,11 @@ class _Scanner:
         kind, title = self.place(target)
         if kind == "hidden":
             return self.put(trail)
-        shown = _shown(target) if not label else label
+        shown = label if label else _shown(target)
         if "''" in shown:
             shown = _QUOTES.sub("", shown)
         if "&" in shown:
-            shown = _unescaped(shown)
+            shown = unescaped(shown)
         start = self.length
         self.put(shown + trail)
         if title:
@@ -183,8 +167,8 @@ class _Scanner:
         if label < close - 2:
             self.run(label + 1, close - 2, depth + 1)
         else:
-            self.put(_unescaped(_shown(target[0])))
-        trail = _TRAIL.match(text, close, end)[0]  # type: ignore[index]
+            self.put(unescaped(_shown(target[0])))
+        trail = TRAIL.match(text, close, end)[0]  # type: ignore[index]
         self.put(trail)
         if title and len(self.links) == before:  # a link around links is none itself
             self.links.append((start, self.length, title))
@@ -216,16 +200,16 @@ class _Scanner:
     def tag(self, found: re.Match[str], end: int) -> int:
         name, pos = found[8].lower(), found.end()
         opens = not found[7] and not found[9].endswith("/")
-        if name in _DROPPED or name in _LITERAL:
+        if name in SILENT_TAGS or name in LITERAL_TAGS:
             if not opens:
                 return pos
             start, close = self.extents.tag(name, pos)
-            if close != NONE and close <= end and name in _LITERAL:
-                self.put(_unescaped(self.text[pos:start]))
+            if close != NONE and close <= end and name in LITERAL_TAGS:
+                self.put(unescaped(self.text[pos:start]))
             return self.skip_to(close, pos, end)
-        if name in _BREAKS:
+        if name in BREAK_TAGS:
             self.put("\n")
-        elif name not in _INLINE:  # no tag at all: "a <b and c> d"
+        elif name not in INLINE_TAGS:  # no tag at all: "a <b and c> d"
             self.put("<")
             return found.start() + 1
         return pos
@@ -234,61 +218,3 @@ class _Scanner:
 def _shown(target: str) -> str:
     """What a link without a label shows."""
     return target.strip().removeprefix(":").replace("_", " ")
-
-
-def _entity(entity: str) -> str:
-    if entity == "&nbsp;" or entity == "&thinsp;":
-        return " "
-    if entity[1] != "#" and entity[1:] not in html.entities.html5:
-        return entity  # html.unescape would decode a known name at the front of an unknown one
-    return html.unescape(entity)
-
-
-_ANY_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
-
-
-def _unescaped(text: str) -> str:
-    return _ANY_ENTITY.sub(lambda found: _entity(found[0]), text) if "&" in text else text
-
-
-def _tidied(text: str, links: list[tuple[int, int, str]]) -> tuple[str, list[tuple[int, int, str]]]:
-    """The text with single spaces, at most one blank line and no hollow brackets, and the links moved along."""
-    text = text.replace("\t", " ").replace("\r", " ")
-    pieces: list[str] = []
-    starts, ends, shifts = [-1], [-1], [0]  # of each change, and how far what follows it moves to the front
-    pos = shift = 0
-    for found in _TIDY.finditer(text):
-        start, end = found.span()
-        gap = found[0]
-        if "\n" in gap:
-            new = "\n\n" if gap.count("\n") > 1 else "\n"
-        else:
-            new = "" if gap[-1] == ")" else "(" if gap[0] == "(" else " "
-        pieces += (text[pos:start], new)
-        shift += end - start - len(new)
-        starts.append(start)
-        ends.append(end)
-        shifts.append(shift)
-        pos = end
-    pieces.append(text[pos:])
-    whole = "".join(pieces)
-    text = whole.strip()
-    lead = len(whole) - len(whole.lstrip())
-
-    def moved(old: int) -> int:
-        change = bisect_right(starts, old) - 1
-        if change and starts[change] < old < ends[change]:  # within what changed: as if at its end
-            old = ends[change]
-        elif change and starts[change] == old:
-            change -= 1
-        return min(max(old - shifts[change] - lead, 0), len(text))
-
-    kept = []
-    for start, end, title in sorted(links):
-        start, end = moved(start), moved(end)
-        surface = text[start:end]
-        start += len(surface) - len(surface.lstrip())
-        end -= len(surface) - len(surface.rstrip())
-        if start < end:
-            kept.append((start, end, title))
-    return text, kept

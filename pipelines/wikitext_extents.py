@@ -1,7 +1,7 @@
 """Where a template, table, link or tag of a wikitext ends; every search together is linear in the text.
 
-A construct that is never closed would send each search to the end of the text. So the one search that fails remembers
-every opener it left open, and a closing tag that was not found once is not looked for again.
+A construct that is never closed would send each search to the end of the text. So the one search that fails
+remembers every opener it left open, and a closing tag that was not found once is not looked for again.
 """
 
 from __future__ import annotations
@@ -48,11 +48,15 @@ class Extents:
         return NONE
 
     def link(self, at: int) -> int:
-        """The end of the double bracket that begins at `at`, links inside it included, NONE if it is not closed."""
+        """The end of the double bracket that begins at `at`, links inside it included, NONE if it is not
+        closed.
+        """
         return self._nested(_LINKS, at)
 
     def table(self, at: int) -> int:
-        """The end of the table whose line break is at `at`, tables inside it included, NONE if it is not closed."""
+        """The end of the table whose line break is at `at`, tables inside it included, NONE if it is not
+        closed.
+        """
         return self._nested(_TABLES, at)
 
     def tag(self, name: str, pos: int) -> tuple[int, int]:
@@ -79,7 +83,7 @@ class Extents:
         return span
 
     def _skip(self, found: re.Match[str]) -> int:
-        """Past a comment or a tag whose inside is not wikitext; past its opening only, if it is not closed."""
+        """Past a comment or a tag whose inside is no wikitext; past its opening only, if not closed."""
         end = self.comment(found.end()) if found["comment"] else self.tag(found["tag"], found.end())[1]
         return found.end() if end == NONE else end
 
@@ -106,7 +110,9 @@ class Extents:
 
 
 def _close_braces(stack: list[list[int]], start: int, end: int) -> int:
-    """Let the closing braces start..end-1 close what is open: three a parameter, two a template; where they stopped."""
+    """Let the closing braces start..end-1 close what is open: three a parameter, two a template; where they
+    stopped.
+    """
     while end - start >= 2 and stack:
         run = stack[-1]
         taken = min(3, run[1], end - start)

@@ -1,4 +1,4 @@
-"""One window: read its row groups, permute the rows, form microbatches, corrupt and frame them. One task does all of it."""
+"""One window, in one task: read its row groups, permute rows, form microbatches, corrupt and frame them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Feed:
     counted: Mapping[str, str]
 
     def schema(self) -> pa.Schema:
-        """One row a microbatch: its address, its examples' keys and lengths, each framed column flat, and its counts."""
+        """One row a microbatch: address, examples' keys and lengths, each framed column flat, counts."""
         return pa.schema(
             [
                 ("epoch", pa.int32()),
@@ -74,7 +74,7 @@ def _store(folder: str) -> Store:
 def read_rows(
     feed: Feed, epoch: int, row_groups: npt.NDArray[Any], copies: npt.NDArray[Any], shares: npt.NDArray[Any]
 ) -> tuple[pa.Table, npt.NDArray[np.uint64]]:
-    """The window's passages in stored order, and the copy each appears as. Rows a share leaves out are not in it."""
+    """The window's passages in stored order, without what a share leaves out, and each one's copy."""
     store = _store(feed.store)
     names = ("key", *feed.chain.columns())
     tables, copy_of_row = [], []
@@ -87,8 +87,10 @@ def read_rows(
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(copy_of_row)
 
 
-def _shared(feed: Feed, epoch: int, group: int, copy: int, share: float, table: pa.Table) -> npt.NDArray[np.int64]:
-    """The rows a share keeps: of each length as many as the plan counts, the first by a keyed draw, in stored order."""
+def _shared(
+    feed: Feed, epoch: int, group: int, copy: int, share: float, table: pa.Table
+) -> npt.NDArray[np.int64]:
+    """The rows a share keeps, in stored order: of each length as many as the plan counts, by a keyed draw."""
     histogram = _store(feed.store).train.histogram[group]
     wanted = kept(histogram, share, feed.seed, epoch, group, copy)
     keys = table["key"].combine_chunks().to_numpy()
@@ -99,36 +101,42 @@ def _shared(feed: Feed, epoch: int, group: int, copy: int, share: float, table: 
     return np.sort(order[place < wanted[lengths[order]]])
 
 
-def arrange(feed: Feed, epoch: int, window: int, keys: npt.NDArray[np.uint64], copies: npt.NDArray[np.uint64],
-            lengths: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    """The window's microbatches in order, each the rows it holds: a function of stored lengths, keys and the seed."""
+def arrange(
+    feed: Feed,
+    epoch: int,
+    window: int,
+    keys: npt.NDArray[np.uint64],
+    copies: npt.NDArray[np.uint64],
+    lengths: npt.NDArray[np.int64],
+) -> list[npt.NDArray[np.int64]]:
+    """The window's microbatches in order, each the rows it holds, from stored lengths, keys and the seed."""
     bits = rank_bits(stream(feed.seed, "papermoth.rows", epoch), keys ^ rank_bits(0, copies))
     order = np.lexsort((bits, -lengths))
     sizes = form(lengths[order], feed.geometry)
     groups = np.split(order, np.cumsum(sizes)[:-1])
-    turns = rank_bits(stream(feed.seed, "papermoth.microbatches", epoch, window), np.arange(len(sizes)).astype(np.uint64))
+    turns = rank_bits(
+        stream(feed.seed, "papermoth.microbatches", epoch, window), np.arange(len(sizes)).astype(np.uint64)
+    )
     return [groups[i] for i in np.argsort(turns, kind="stable")]
 
 
 def read_window(row: Mapping[str, Any], feed: Feed) -> pa.Table:
-    """The microbatches of one plan row from number `skip` on, corrupted and framed; the schema is `feed.schema()`."""
+    """The microbatches of one plan row from number `skip` on, corrupted and framed, as `feed.schema()`."""
     epoch, window, skip = int(row["epoch"]), int(row["window"]), int(row["skip"])
     table, copies = read_rows(
         feed, epoch, np.asarray(row["row_group"]), np.asarray(row["copy"]), np.asarray(row["share"])
     )
-    names = feed.chain.columns()
-    batch = Batch.from_arrow(table, names, copies)
+    batch = Batch.from_arrow(table, feed.chain.columns(), copies)
     microbatches = arrange(feed, epoch, window, batch.keys, copies, batch.tokens.lengths)
     wanted = microbatches[skip:]
     if not wanted:
         return feed.schema().empty_table()
-    rows = np.concatenate(wanted)
-    tokens = batch.tokens.take(rows)
-    columns = {name: tokens.with_values(batch.columns[name].take(rows).values) for name in names if name != "tokens"}
-    chosen = Batch(batch.keys[rows], {"tokens": tokens, **columns}, copies[rows])
+    chosen = batch.take(np.concatenate(wanted))
     corrupted = feed.chain.apply(chosen, seed=feed.seed, epoch=epoch, vocabulary=feed.vocabulary)
     framed = feed.frame.apply(corrupted, feed.vocabulary)
-    return _microbatch_table(feed, epoch, window, skip, int(row["windows"]), len(microbatches), wanted, chosen, framed)
+    return _microbatch_table(
+        feed, epoch, window, skip, int(row["windows"]), len(microbatches), wanted, chosen, framed
+    )
 
 
 def _microbatch_table(

@@ -148,3 +148,10 @@ def prune(directory: Path, keep: int, best: int | None = None) -> list[Path]:
 def _checksum(path: Path) -> str:
     with open(path, "rb", buffering=0) as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def position(folder: Path) -> tuple[int, tuple[int, int, int]]:
+    """(steps done, address of the next microbatch) of a checkpoint, without its tensors."""
+    scalars = json.loads((folder / STATE).read_text())
+    epoch, window, number = scalars["cursor"]
+    return scalars["step"], (epoch, window, number)

@@ -80,7 +80,8 @@ def train(
         step = next(source, None)
         waited = perf_counter() - started
         if step is None or step.number != state.step:
-            raise RuntimeError(f"step {state.step} is due, the data gave {step.number if step else 'no more'}")
+            given = step.number if step else "no more"
+            raise RuntimeError(f"step {state.step} is due, the data gave {given}")
 
         gradients.zero()
         sums = run_lanes(module, objective, step, settings=settings, seed=seed, pad_id=pad_id, device=device)

@@ -1,4 +1,4 @@
-"""Masking: some tokens or whole words are hidden, replaced at random or kept, and the model is asked for the originals."""
+"""Masking: tokens or whole words are hidden, replaced at random or kept, and the originals are asked for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _replace(
     j = np.int64(below(bits, np.uint64(others)))
     if place >= 0 and j >= place:
         j += 1
-    return pool[j]
+    return int(pool[j])
 
 
 @njit(inline="always")
@@ -74,10 +74,10 @@ def mask_row(
         k = choose_words(tokens, word_start, fixed, rate, count, stream, words, chosen)
     else:
         k = choose_tokens(tokens, fixed, rate, count, stream, chosen)
-    first = np.int64(-1)
+    first = np.int64(0)
     for j in range(k):
         p = np.int64(chosen[j])
-        if not one_decision or word_start[p] == 1 or first < 0:
+        if not one_decision or p == 0 or word_start[p] == 1:
             first = p
         at = _THREE * np.uint64(p)
         labels[p] = tokens[p]
@@ -145,22 +145,22 @@ def mask_rows(
 class Mask:
     """Mask tokens or whole words and label them with the originals.
 
-    rate: share of the tokens that may be chosen. unit: "token", or "word" (all tokens of a word or none; `rate` stays a
-    share of tokens). count: "exact" (round half to even, at least one), "bernoulli" (a coin for each token or word, may
-    choose none), "stochastic" (floor(rate * n + U), unbiased). mask_share and random_share: what happens at a chosen
-    position; the rest keeps its token. A random token is ordinary and differs from the original. decide: for words,
-    whether that is decided once per "word" or per "token" (random tokens are always drawn one by one).
-    Special tokens, [UNK] among them, are neither chosen nor invented.
+    rate: share of the tokens that may be chosen. unit: "token", or "word" (all tokens of a word or none;
+    `rate` stays a share of tokens). count: "exact" (round half to even, at least one), "bernoulli" (a coin
+    for each token or word, may choose none), "stochastic" (floor(rate * n + U), unbiased). mask_share and
+    random_share: what happens at a chosen position; the rest keeps its token. A random token is ordinary and
+    differs from the original. decide: for words, whether that is decided once per "word" or per "token"
+    (random tokens are always drawn one by one). Special tokens, [UNK] among them, are neither chosen nor
+    invented.
 
     Random: positions, decisions and replacements, from the step's stream of the example.
     Raises InputError when a share or the rate is out of range, or the tokenizer has no mask token.
-    Source: Devlin et al. 2019, section 3.1, task 1, and the released whole-word option. Deviations: the count is over
-    the tokens that may be chosen, without [CLS] and [SEP]; decisions are per word for words; the random token is never
-    special and never the original.
+    Source: Devlin et al. 2019, section 3.1, task 1, and the released whole-word option. Deviations: the count
+    is over the tokens that may be chosen, without [CLS] and [SEP]; decisions are per word for words; the
+    random token is never special and never the original.
     """
 
     kind: ClassVar[str] = "mask"
-    requires: ClassVar[tuple[str, ...]] = ("tokens",)
     provides: ClassVar[tuple[str, ...]] = ("labels",)
 
     rate: float = 0.15
@@ -196,7 +196,7 @@ class Mask:
             vocabulary.need("mask", "the corruption 'mask'")
 
     def apply(self, batch: Batch, noise: Noise, vocabulary: Vocabulary) -> Batch:
-        """Columns `tokens` (masked) and `labels` (the original at chosen positions, else IGNORE), both aligned."""
+        """Columns `tokens` (masked) and `labels` (originals at chosen positions, else IGNORE), aligned."""
         tokens = batch.tokens
         by_word = self.unit == "word"
         word_start = batch.columns["word_start"].values if by_word else tokens.values[:0]

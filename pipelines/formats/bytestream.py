@@ -1,4 +1,4 @@
-"""Bytes of a file in pieces, decompressed on the way, in constant memory; faults come after the good bytes."""
+"""Bytes of a file in pieces, decompressed on the way, in constant memory; a fault comes after good bytes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,34 @@ import codecs
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 from pipelines.formats.unit import Codec
 
 PIECE = 1 << 20
-_COMPRESSED_PIECE = 1 << 14  # small, so that an error deep in a file costs little of what was already decompressed
+_COMPRESSED_PIECE = (
+    1 << 14
+)  # small, so that an error deep in a file costs little of what was already decompressed
 _LAST = 32  # the last bytes go in one by one: a broken check sum at the end then costs nothing of the data
 
 MAGIC: dict[Codec, tuple[bytes, ...]] = {
     "gz": (b"\x1f\x8b\x08",),
-    "bz2": tuple(b"BZh%d" % level + rest for level in range(1, 10) for rest in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")),
+    "bz2": tuple(
+        b"BZh%d" % level + rest for level in range(1, 10) for rest in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
+    ),
     "zst": (b"\x28\xb5\x2f\xfd", *(bytes([low]) + b"\x2a\x4d\x18" for low in range(0x50, 0x60))),
 }
-"""First bytes of each kind of archive: data and, where the format has them, empty streams and skippable frames."""
+"""First bytes of each kind of archive: data and, where the format has them, empty streams and skippable
+frames.
+"""
 
 CODEC_NAMES: dict[Codec, str] = {"gz": "gzip", "bz2": "bzip2", "zst": "zstd"}
 
 
 class Fault(Exception):
-    """The stream cannot go on. `whole` says that all data before it is intact, so an unended last line is one."""
+    """The stream cannot go on. `whole` says that all data before it is intact, so an unended last line is
+    one.
+    """
 
     def __init__(self, reason: str, detail: str, whole: bool = False) -> None:
         super().__init__(reason, detail)
@@ -34,8 +42,11 @@ class Fault(Exception):
 
 
 class _Decoder(Protocol):
-    eof: bool
-    unused_data: bytes
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
 
     def decompress(self, data: bytes, /) -> bytes: ...
 
@@ -49,7 +60,8 @@ def pieces(path: str, codec: Codec) -> Iterator[bytes]:
     """The content of a file in pieces, every member, stream or frame of an archive one after the other.
 
     Raises:
-        Fault: "unreadable", "truncated", "corrupt" or "trailing_garbage", after everything before it was given.
+        Fault: "unreadable", "truncated", "corrupt" or "trailing_garbage", after everything before it was
+            given.
     """
     try:
         with open(path, "rb") as file:
@@ -94,7 +106,9 @@ def _decompressed(file: BinaryIO, codec: Codec) -> Iterator[bytes]:
             except errors as error:
                 at = f"near byte {file.tell()} of the {CODEC_NAMES[codec]} file"
                 if members > 1 and not given:
-                    raise Fault("trailing_garbage", f"bytes that are not {CODEC_NAMES[codec]} follow, {at}", True) from error
+                    raise Fault(
+                        "trailing_garbage", f"bytes that are not {CODEC_NAMES[codec]} follow, {at}", True
+                    ) from error
                 raise Fault("corrupt", f"{error} {at}") from error
             given += len(out)
             piece = decoder.unused_data if decoder.eof else b""
@@ -103,7 +117,9 @@ def _decompressed(file: BinaryIO, codec: Codec) -> Iterator[bytes]:
             if out:
                 yield out
     if decoder is not None:
-        raise Fault("truncated", f"the {CODEC_NAMES[codec]} file ends at byte {file.tell()} in the middle of its data")
+        raise Fault(
+            "truncated", f"the {CODEC_NAMES[codec]} file ends at byte {file.tell()} in the middle of its data"
+        )
 
 
 def _compressed(file: BinaryIO) -> Iterator[bytes]:
@@ -115,15 +131,18 @@ def _compressed(file: BinaryIO) -> Iterator[bytes]:
         yield byte
 
 
-def _decoders(codec: Codec) -> tuple[Callable[[], _Decoder], Any]:
+def _decoders(codec: Codec) -> tuple[Callable[[], _Decoder], type[Exception]]:
     if codec == "gz":
         return (lambda: zlib.decompressobj(wbits=31)), zlib.error
     if codec == "bz2":
-        return bz2.BZ2Decompressor, OSError
+        return (lambda: bz2.BZ2Decompressor()), OSError
     import zstandard
 
-    window = 1 << 31  # frames written with --long need a large window; memory is only taken as a frame asks for it
-    return zstandard.ZstdDecompressor(max_window_size=window).decompressobj, zstandard.ZstdError
+    window = (
+        1 << 31
+    )  # frames written with --long need a large window; memory is only taken as a frame asks for it
+    decompressor = zstandard.ZstdDecompressor(max_window_size=window)
+    return (lambda: cast(_Decoder, decompressor.decompressobj())), zstandard.ZstdError
 
 
 def as_utf8(stream: Iterator[bytes]) -> Iterator[bytes]:

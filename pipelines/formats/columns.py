@@ -14,7 +14,9 @@ from pipelines.formats.rows import rows_to_documents
 from pipelines.formats.unit import Source, Unit
 
 
-def columns_to_documents(batch: pa.RecordBatch | pa.Table, unit: Unit, row: int) -> Iterator[Document | Reject | Note]:
+def columns_to_documents(
+    batch: pa.RecordBatch | pa.Table, unit: Unit, row: int
+) -> Iterator[Document | Reject | Note]:
     """The documents of a batch of rows, the first of which is row `row` of its file."""
     names = batch.column_names
     for values in zip(*(_values(column) for column in batch.columns)):
@@ -24,9 +26,9 @@ def columns_to_documents(batch: pa.RecordBatch | pa.Table, unit: Unit, row: int)
 
 def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     try:
-        return column.to_pylist()
-    except UnicodeDecodeError:  # Arrow checks nothing on reading: hand on the bytes, the row is then judged by itself
-        return column.cast(_as_bytes(column.type)).to_pylist()
+        return list(column.to_pylist())
+    except UnicodeDecodeError:  # Arrow checks nothing on reading; each row is judged by itself
+        return list(column.cast(_as_bytes(column.type)).to_pylist())
 
 
 def _as_bytes(kind: pa.DataType) -> pa.DataType:
@@ -42,7 +44,9 @@ def holds_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return holds_text(kind.value_type)
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
-    return any(test(kind) for test in (*tests, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_null))
+    return any(
+        test(kind) for test in (*tests, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_null)
+    )
 
 
 def text_fault(spec: Source, schema: pa.Schema) -> tuple[str, str] | None:
@@ -65,7 +69,9 @@ def check_columns(spec: Source, schemas: Sequence[pa.Schema]) -> None:
         name = getattr(spec, option)
         if name is not None and name not in present:
             near = difflib.get_close_matches(name, present, 1, 0.5)
-            guess = f"did you mean {near[0]!r}?" if near else f"set {option} to one of {_listed(list(present))}"
+            guess = (
+                f"did you mean {near[0]!r}?" if near else f"set {option} to one of {_listed(list(present))}"
+            )
             raise InputError("corpus.sources", f"{option}: no file has a column {name!r}", guess)
     kinds = [schema.field(spec.text).type for schema in schemas if schema.get_field_index(spec.text) >= 0]
     if kinds and not any(map(holds_text, kinds)):

@@ -20,12 +20,16 @@ _BATCH_ROWS = 128
 
 def is_saved_dataset(folder: str) -> bool:
     """Whether `datasets` saved a data set, or several splits of one, in this folder."""
-    has = [os.path.isfile(os.path.join(folder, name)) for name in ("dataset_dict.json", "state.json", "dataset_info.json")]
+    has = [
+        os.path.isfile(os.path.join(folder, name))
+        for name in ("dataset_dict.json", "state.json", "dataset_info.json")
+    ]
     return has[0] or (has[1] and has[2])
 
 
 def open_dataset(spec: Source, path: str) -> Any:
-    """The `datasets.Dataset` of a saved folder or, for a path "hub:<name>", of the hub (downloaded once, then cached).
+    """The `datasets.Dataset` of a saved folder or, for a path "hub:<name>", of the hub (downloaded once, then
+    cached).
 
     Raises:
         InputError: there is no such data set, configuration or split.
@@ -38,11 +42,17 @@ def open_dataset(spec: Source, path: str) -> Any:
         try:
             return datasets.load_dataset(name, spec.config, split=spec.split, revision=spec.revision)
         except (ValueError, FileNotFoundError) as error:
-            raise InputError("corpus.sources", f"{path}: {one_line(error)}", "check name, config, split, revision") from error
+            raise InputError(
+                "corpus.sources", f"{path}: {one_line(error)}", "check name, config, split, revision"
+            ) from error
     loaded = datasets.load_from_disk(path)
     if isinstance(loaded, datasets.DatasetDict):
         if spec.split not in loaded:
-            raise InputError("corpus.sources", f"{path} has no split {spec.split!r}", f"set split to one of {sorted(loaded)}")
+            raise InputError(
+                "corpus.sources",
+                f"{path} has no split {spec.split!r}",
+                f"set split to one of {sorted(loaded)}",
+            )
         return loaded[spec.split]
     if "split" in spec.model_fields_set and str(loaded.split) != spec.split:
         given = f"{path} holds the split {loaded.split}, not {spec.split!r}"
@@ -66,7 +76,8 @@ def read_dataset(unit: Unit) -> Iterator[Document | Reject | Note]:
     """The documents of a data set; labels that are class numbers become their names, -1 becomes no label.
 
     Raises:
-        ConnectionError: the hub cannot be reached; that is no fault of the data, so the task may be tried again.
+        ConnectionError: the hub cannot be reached; that is no fault of the data, so the task may be tried
+            again.
     """
     try:
         dataset = open_dataset(unit.spec, unit.path)
@@ -87,7 +98,9 @@ def read_dataset(unit: Unit) -> Iterator[Document | Reject | Note]:
         try:
             table = rows[start:stop]
         except (OSError, pa.ArrowException, MemoryError) as error:
-            yield Reject(unit.relative, f"rows {start} to {stop - 1}", "corrupt", one_line(error), rows=stop - start)
+            yield Reject(
+                unit.relative, f"rows {start} to {stop - 1}", "corrupt", one_line(error), rows=stop - start
+            )
             continue
         yield from columns_to_documents(_named_labels(table, unit.spec.label, names), unit, start)
 
@@ -96,5 +109,7 @@ def _named_labels(table: pa.Table, column: str | None, names: list[str] | None) 
     if column is None or names is None:
         return table
     numbers = table.column(column).to_pylist()
-    labels = [names[number] if number is not None and 0 <= number < len(names) else None for number in numbers]
+    labels = [
+        names[number] if number is not None and 0 <= number < len(names) else None for number in numbers
+    ]
     return table.set_column(table.column_names.index(column), column, pa.array(labels, pa.string()))

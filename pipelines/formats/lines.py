@@ -13,7 +13,8 @@ from pipelines.formats.bytestream import PIECE, Fault
 
 
 def lines(stream: Iterator[bytes], limit: int) -> Iterator[bytes | int]:
-    """The stream's lines without their ends; a line of more than `limit` bytes gives its size instead, in time linear in it.
+    """The stream's lines without their ends; a line of more than `limit` bytes gives its size instead, in
+    time linear in it.
 
     Raises:
         Fault: the stream's own, after every line that came whole.
@@ -50,9 +51,11 @@ def _line(held: list[bytes], size: int, limit: int) -> bytes | int:
 
 
 def line_ranges(path: str, size: int, unit_bytes: int) -> list[tuple[int, int, int]]:
-    """Ranges (first byte, end byte, first line from 0) of about `unit_bytes` that begin where lines do and cover the file.
+    """Ranges (first byte, end byte, first line from 0) of about `unit_bytes` that begin where lines do and
+    cover the file.
 
-    The file is read once to count its lines, so that a line's number does not depend on where the file was cut.
+    The file is read once to count its lines, so that a line's number does not depend on where the file was
+    cut.
 
     Raises:
         OSError: the file cannot be read.
@@ -64,7 +67,7 @@ def line_ranges(path: str, size: int, unit_bytes: int) -> list[tuple[int, int, i
         while offset < size and (piece := file.read(min(8 * PIECE, size - offset))):
             counted = 0
             while wanted <= offset + len(piece):
-                # The line that covers byte wanted - 1 belongs to the range before, so the next one starts this range.
+                # The line that covers byte wanted - 1 belongs to the range before; the next one starts this.
                 at = piece.find(b"\n", max(0, wanted - 1 - offset)) + 1
                 if not at:
                     break

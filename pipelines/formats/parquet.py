@@ -20,8 +20,8 @@ _ERRORS = (OSError, pa.ArrowException, MemoryError)  # a damaged length asks for
 def read_parquet(unit: Unit) -> Iterator[Document | Reject | Note]:
     """The documents of a Parquet file; a row group that cannot be read is rejected and the others are used.
 
-    Reasons of rejects: those of `rows_to_documents`, `corrupt` for a file or the rest of a row group, and those of an
-    archive around it.
+    Reasons of rejects: those of `rows_to_documents`, `corrupt` for a file or the rest of a row group, and
+    those of an archive around it.
     """
     try:
         with _file(unit) as file:
@@ -35,7 +35,8 @@ def read_parquet(unit: Unit) -> Iterator[Document | Reject | Note]:
 def _file(unit: Unit) -> BinaryIO:
     if not unit.codec:
         return open(unit.path, "rb")
-    file = tempfile.TemporaryFile()  # Parquet starts at its end, so an archive of one has to be unpacked first
+    # Parquet starts at its end, so an archive of one has to be unpacked first.
+    file = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
     try:
         for piece in pieces(unit.path, unit.codec):
             file.write(piece)

@@ -1,4 +1,6 @@
-"""From one row's values to a document, or to the reason why there is none. Types are never guessed or changed."""
+"""From one row's values to a document, or to the reason why there is none. Types are never guessed or
+changed.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ def rows_to_documents(
 ) -> Iterator[Document | Reject | Note]:
     """Notes of what was repaired and then the row's document, or one Reject.
 
-    `values` are the row's columns by name; text may be str or, not yet validated, UTF-8 bytes. Reasons: missing, null,
-    empty, not_text, invalid_utf8, too_large, bad_id, bad_title, bad_label, bad_words.
+    `values` are the row's columns by name; text may be str or, not yet validated, UTF-8 bytes. Reasons:
+    missing, null, empty, not_text, invalid_utf8, too_large, bad_id, bad_title, bad_label, bad_words.
     """
     notes: list[tuple[str, str]] = []
     try:
@@ -38,13 +40,17 @@ def rows_to_documents(
 
 
 def decode(raw: bytes, spec: Source, notes: list[tuple[str, str]]) -> str | None:
-    """The bytes as text; None if they are not UTF-8 and the source says to skip such rows. A repair goes into `notes`."""
+    """The bytes as text; None if they are not UTF-8 and the source says to skip such rows. A repair goes into
+    `notes`.
+    """
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
         if spec.invalid_utf8 == "skip":
             return None
-        notes.append(("invalid_utf8", f"byte {error.start} of the row is not UTF-8; U+FFFD stands in for bad bytes"))
+        notes.append(
+            ("invalid_utf8", f"byte {error.start} of the row is not UTF-8; U+FFFD stands in for bad bytes")
+        )
         return raw.decode("utf-8", "replace")
 
 
@@ -98,7 +104,7 @@ def _scalar(
     return _string(value, name, reason, spec, notes)
 
 
-def _string(value: Any, name: str, reason: str, spec: Source, notes: list[tuple[str, str]]) -> str:
+def _string(value: object, name: str, reason: str, spec: Source, notes: list[tuple[str, str]]) -> str:
     if isinstance(value, bytes):
         decoded = decode(value, spec, notes)
         if decoded is None:

@@ -17,8 +17,8 @@ _Items = Iterator[Document | Reject | Note]
 def read_text(unit: Unit) -> _Items:
     """The documents of a plain text file, as the source's `documents` says.
 
-    U+FEFF at the start of the file or of a line (of concatenated files) is dropped; CR LF becomes LF in texts of several
-    lines. Nothing else changes.
+    U+FEFF at the start of the file or of a line (of concatenated files) is dropped; CR LF becomes LF in texts
+    of several lines. Nothing else changes.
     """
     return {"file": _whole, "line": _each_line, "block": _blocks}[unit.spec.documents](unit)
 
@@ -39,7 +39,9 @@ def unit_lines(unit: Unit) -> Iterator[bytes | int]:
 
 def rest_of_file(unit: Unit, fault: Fault, rows: int) -> Reject:
     """The Reject for what follows a fault in a file of which `rows` rows were read."""
-    return Reject(unit.relative, "", fault.reason, f"{fault.detail}; {rows} rows were read before, the rest is lost")
+    return Reject(
+        unit.relative, "", fault.reason, f"{fault.detail}; {rows} rows were read before, the rest is lost"
+    )
 
 
 def _each_line(unit: Unit) -> _Items:
@@ -64,7 +66,7 @@ def _blocks(unit: Unit) -> _Items:
         except Fault as found:
             line, fault = None, found
         if line is None or line == b"" or (isinstance(line, bytes) and _is_blank(line)):
-            # A fault in the middle of a block takes the block with it, unless everything before the fault is intact.
+            # A fault inside a block takes the block with it, unless all before the fault is intact.
             if size and (fault is None or fault.whole):
                 text: bytes | int = size - 1 if size - 1 > unit.spec.max_document_bytes else b"\n".join(block)
                 yield from _document(unit, row, f"line {begin + 1}", text, blank="empty")
@@ -96,9 +98,13 @@ def _whole(unit: Unit) -> _Items:
             yield from _document(unit, 0, "", b"".join(held).replace(b"\r\n", b"\n"), blank="empty")
             yield rest_of_file(unit, fault, 1)
         else:
-            yield Reject(unit.relative, "", fault.reason, f"{fault.detail}; it is one document, so all of it is lost")
+            yield Reject(
+                unit.relative, "", fault.reason, f"{fault.detail}; it is one document, so all of it is lost"
+            )
         return
-    yield from _document(unit, 0, "", b"".join(held).replace(b"\r\n", b"\n") if size <= limit else size, blank="empty")
+    yield from _document(
+        unit, 0, "", b"".join(held).replace(b"\r\n", b"\n") if size <= limit else size, blank="empty"
+    )
 
 
 def _is_blank(line: bytes) -> bool:
@@ -122,7 +128,9 @@ def _document(unit: Unit, row: int, position: str, raw: bytes | int, blank: str)
     text = text.removeprefix(_BOM).replace(f"\n{_BOM}", "\n")
     if not text or text.isspace():
         expected = blank == "blank"
-        yield Reject(file, position, blank, "there is nothing in it" if expected else "the file is blank", expected)
+        yield Reject(
+            file, position, blank, "there is nothing in it" if expected else "the file is blank", expected
+        )
         return
     for reason, detail in notes:
         yield Note(file, position, reason, detail)

@@ -1,4 +1,5 @@
-"""Stores of made-up passages, for tests of the plan and the stream, and the stream's reference without Ray."""
+"""Stores of made-up passages, for tests of the plan and the stream, and the stream's reference without Ray.
+"""
 
 from __future__ import annotations
 

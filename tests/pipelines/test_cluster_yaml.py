@@ -60,5 +60,7 @@ def test_authentication_is_said_aloud_and_ray_is_the_tested_release():
     assert "--env RAY_AUTH_MODE=token" in CONFIG["docker"]["run_options"]
     assert any(path.endswith(".ray/auth_token") for path in CONFIG["file_mounts"])
     images = [CONFIG["docker"]["image"]]
-    images += [kind["docker"]["worker_image"] for kind in CONFIG["available_node_types"].values() if "docker" in kind]
+    images += [
+        kind["docker"]["worker_image"] for kind in CONFIG["available_node_types"].values() if "docker" in kind
+    ]
     assert all(image.startswith("rayproject/ray:2.60.0-py311") for image in images)

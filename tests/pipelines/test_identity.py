@@ -73,7 +73,9 @@ def test_corpus_and_tokenizer_enter_by_what_they_hold():
 
 
 def test_a_default_hashes_like_the_same_value_written_out():
-    assert identity(of("train.weight_decay=0.01", "corruption.mask.unit=token", "corruption.mask.name=mask")) == identity(of())
+    assert identity(
+        of("train.weight_decay=0.01", "corruption.mask.unit=token", "corruption.mask.name=mask")
+    ) == identity(of())
     assert identity(of("train.weight_decay=1e-2", "sampler={kind: shuffled}")) == identity(of())
     assert identity(of("sampler=null", "sampler={}")) == identity(of())
 
@@ -98,4 +100,6 @@ def test_differing_sees_keys_that_only_one_has():
 
 def test_identity_is_a_golden_value():
     """Changes only with a reason that is written in the changelog: every checkpoint carries one."""
-    assert identity({"seed": 0, "train.learning_rate": 0.0004, "é": None}) == "1a40dd6b2e3e80a93e71edc9a3788613"
+    assert (
+        identity({"seed": 0, "train.learning_rate": 0.0004, "é": None}) == "1a40dd6b2e3e80a93e71edc9a3788613"
+    )

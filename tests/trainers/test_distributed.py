@@ -1,4 +1,4 @@
-"""The same run on 1, 2 and 3 trainers, with unequal counts per lane and fillers (5 lanes on 2 or 3 trainers)."""
+"""The same run on 1, 2 and 3 trainers, with unequal counts per lane and fillers (5 lanes on 2 or 3)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def scenario(world: World, folder: Path) -> dict:
     def source(start=0):
         return tiny.steps(start, rank, size)
 
-    hooks = Hooks(log=lambda step, m: logged.append((step, m)), digest=lambda step, d: digests.append((step, d)))
+    hooks = Hooks(
+        log=lambda step, m: logged.append((step, m)), digest=lambda step, d: digests.append((step, d))
+    )
     module = tiny.build()
     outcome = tiny.run(module, source(), world=world, hooks=hooks)
     whole = tiny.copy_of(module)
@@ -63,6 +65,7 @@ def scenario(world: World, folder: Path) -> dict:
 
     parts = [tiny.lane(i, 1000, count) for i, count in enumerate((3, 5, 2, 8, 1))]
     measured = evaluate(module, objective("mlm"), map(tiny.microbatch, parts[rank::size]), world)
+    one_part = evaluate(module, objective("mlm"), map(tiny.microbatch, parts[:1][rank::size]), world)
 
     saved = []
     one_says_so = Hooks(should_stop=iter([False, False, rank == size - 1]).__next__, save=saved.append)
@@ -85,6 +88,7 @@ def scenario(world: World, folder: Path) -> dict:
         "cursor": outcome.state.cursor,
         "resumed": resumed,
         "measured": measured,
+        "one_part": one_part,
         "stopped": (stopped.status, stopped.state.step, [state.step for state in saved]),
         "poisoned": (poisoned.status, poisoned.state.step, tiny.same(before, tiny.copy_of(module))),
         "unequal": unequal,
@@ -142,6 +146,8 @@ def test_A_22_evaluation_does_not_depend_on_the_number_of_trainers(results, size
     for result in results[size]:
         assert result["measured"]["loss"] == pytest.approx(results[1][0]["measured"]["loss"], abs=1e-6)
         assert result["measured"]["count/mlm"] == 19
+        alone = results[1][0]["one_part"]["loss"]  # only the first trainer has anything to evaluate
+        assert result["one_part"]["loss"] == pytest.approx(alone, abs=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

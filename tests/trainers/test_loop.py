@@ -1,7 +1,7 @@
 import math
 import random
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import ClassVar
 
 import numpy as np
@@ -31,7 +31,9 @@ class Scale(torch.nn.Module):
 @dataclass(frozen=True)
 class Sums:
     kind: ClassVar[str] = "sums"
-    data: ClassVar[ObjectiveColumns] = ObjectiveColumns(("input_ids", "labels"), {"sums": "labels"}, (), "bert")
+    data: ClassVar[ObjectiveColumns] = ObjectiveColumns(
+        ("input_ids", "labels"), {"sums": "labels"}, (), "bert"
+    )
     metrics: ClassVar[tuple[str, ...]] = ()
     weights: ClassVar[dict[str, float]] = {"sums": 1.0}
 
@@ -80,7 +82,7 @@ def test_H_01_lanes_give_the_gradient_of_one_large_batch():
 
 
 def test_H_02_no_microbatch_is_lost_at_the_end_of_an_epoch():
-    """14 microbatches an epoch at 4 a step: 3 steps leave the cursor at the 13th, and the next step straddles."""
+    """14 microbatches an epoch, 4 a step: 3 steps leave the cursor at the 13th; the next step straddles."""
     epoch = [tiny.lane(i, 0, 1 + i % 3) for i in range(14)]
     eaten = []
 
@@ -100,7 +102,7 @@ def test_H_02_no_microbatch_is_lost_at_the_end_of_an_epoch():
     assert first.state.cursor == (0, 0, 12) and len(eaten) == 3  # nothing is taken from the stream in vain
     second = tiny.run(module, source(3), state=states[-1], chosen=tiny.settings(7, lanes=4))
     assert second.state.cursor == (2, 0, 0)
-    assert sum(eaten, []) == [*range(14), *range(14)]
+    assert list(chain.from_iterable(eaten)) == [*range(14), *range(14)]
 
 
 def test_H_03_a_finished_run_does_nothing_more():
@@ -200,7 +202,10 @@ def test_E_07_what_is_logged_is_plain():
     chosen = tiny.settings(4, log_every=2, evaluate_every=2)
     hooks = Hooks(
         log=lambda step, metrics: logged.append((step, metrics)),
-        evaluate=lambda step: {"loss": torch.tensor(1.5, dtype=torch.bfloat16).item(), "count/mlm": np.float64(3)},
+        evaluate=lambda step: {
+            "loss": torch.tensor(1.5, dtype=torch.bfloat16).item(),
+            "count/mlm": np.float64(3),
+        },
     )
     tiny.run(tiny.build(), tiny.steps(), chosen=chosen, hooks=hooks)
     assert [step for step, _ in logged] == [2, 2, 4, 4]
@@ -283,7 +288,9 @@ def test_digests_do_not_see_the_evaluation():
         parts = [tiny.microbatch(tiny.lane(0, 1, 3))]
         hooks = Hooks(
             digest=lambda step, digest: found.append(digest),
-            evaluate=(lambda step: evaluate(module, objective("mlm"), parts, World())) if evaluating else None,
+            evaluate=(lambda step: evaluate(module, objective("mlm"), parts, World()))
+            if evaluating
+            else None,
         )
         tiny.run(module, islice(tiny.steps(), 3), chosen=tiny.settings(3, evaluate_every=1), hooks=hooks)
         return found

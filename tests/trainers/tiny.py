@@ -19,7 +19,9 @@ from trainers.step import Lane, Step
 
 KINDS = ("bert", "roberta", "modernbert")
 SIZE, PAD, MASK = 64, 1, 4
-VOCABULARY = Vocabulary.from_ids(SIZE, ids={"pad": PAD, "mask": MASK, "cls": 2, "sep": 3, "unk": 0}, special=range(5))
+VOCABULARY = Vocabulary.from_ids(
+    SIZE, ids={"pad": PAD, "mask": MASK, "cls": 2, "sep": 3, "unk": 0}, special=range(5)
+)
 TOKENS = 16
 LANES = 5
 

@@ -137,12 +137,14 @@ def test_init_from_an_encoder_draws_a_head_from_the_seed_and_says_so(tmp_path, c
     module.model.bert.save_pretrained(tmp_path)
     first, again = start("bert", tmp_path), start("bert", tmp_path)
     assert tiny.same(tiny.copy_of(first), tiny.copy_of(again))
-    assert torch.equal(first.model.bert.embeddings.word_embeddings.weight, module.model.cls.predictions.decoder.weight)
+    assert torch.equal(
+        first.model.bert.embeddings.word_embeddings.weight, module.model.cls.predictions.decoder.weight
+    )
     assert "it has no prediction head" in caplog.text
 
 
 def test_init_that_is_not_there_is_one_line(tmp_path):
-    with pytest.raises(InputError, match="model.init .*nowhere: no such folder"):
+    with pytest.raises(InputError, match=r"model.init .*nowhere: no such folder"):
         start("bert", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="its configuration cannot be read"):

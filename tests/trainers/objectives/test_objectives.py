@@ -8,8 +8,8 @@ import torch
 from corruption.errors import InputError
 from corruption.schema import COLUMNS, IGNORE
 from tests.trainers import tiny
-from trainers.evaluation import evaluate
 from trainers.collectives import World
+from trainers.evaluation import evaluate
 from trainers.microbatch import Microbatch
 from trainers.models.masked_lm import MaskedLM
 from trainers.objectives import PLACES, objective
@@ -52,7 +52,9 @@ def test_declarations_agree(kind):
     task = objective(kind)
     assert task.kind == kind and task.data is OBJECTIVE_COLUMNS[kind]
     assert set(task.weights) == set(task.data.counted)
-    assert set(task.data.columns) <= set(COLUMNS) and set(task.data.counted.values()) <= set(task.data.columns)
+    assert set(task.data.columns) <= set(COLUMNS) and set(task.data.counted.values()) <= set(
+        task.data.columns
+    )
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -162,7 +164,9 @@ def test_mlm_is_the_mean_cross_entropy_of_the_hugging_face_class():
 
 
 def test_unknown_names_are_answered_with_the_nearest():
-    with pytest.raises(InputError, match="objective.kind: unknown kind 'mml'; did you mean 'mlm'?"):
+    with pytest.raises(InputError, match=r"objective\.kind: unknown kind 'mml'; did you mean 'mlm'\?"):
         objective("mml")
-    with pytest.raises(InputError, match="objective.rate: unknown field of mlm; mlm has no fields, remove it"):
+    with pytest.raises(
+        InputError, match=r"objective\.rate: unknown field of mlm; mlm has no fields, remove it"
+    ):
         objective("mlm", rate=0.1)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines import doctor as module
+from pipelines.doctor import (
+    Finding,
+    check_folder,
+    check_numba_cache,
+    check_package,
+    check_python,
+    check_ray,
+    check_space,
+    check_torch,
+    check_tracking,
+    doctor,
+)
+from pipelines.outcome import JobFailed
+from pipelines.recipe import load_recipe
+
+
+def test_a_line_says_what_is_well_or_what_to_do():
+    assert str(Finding("torch works")) == "ok torch works"
+    assert str(Finding("no space", "free some")) == "!! no space; free some"
+
+
+def test_python_and_packages(monkeypatch):
+    assert not check_python((3, 11)).do and "3.11" in check_python((3, 10)).do
+    assert not check_package("pyarrow").do and check_package("pyarrow").what.startswith("pyarrow ")
+    assert check_package("no-such-thing").do == "pip install papermoth"
+    monkeypatch.setattr(module, "version", lambda name: "2.9.1")
+    assert "2.60" in check_package("ray").do and not check_package("numpy").do
+
+
+def test_an_import_that_fails_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert "torch cannot be imported" in check_torch().what and check_torch().do
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "Ray cannot be imported" in check_ray().what and check_ray().do
+
+
+def test_ray_is_imported_and_not_started():
+    import ray
+
+    started = ray.is_initialized()
+    assert not check_ray().do
+    assert ray.is_initialized() == started
+
+
+def test_folders_and_space(tmp_path):
+    assert not check_folder(tmp_path).do
+    assert "cannot be written to" in check_folder(tmp_path / "none").what
+    assert list(tmp_path.iterdir()) == []
+    assert not check_space("x", tmp_path, 1, "free some").do
+    assert check_space("x", tmp_path, 1 << 60, "free some").do == "free some"
+
+
+def test_numba_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new"))
+    assert check_numba_cache().what.endswith("new") and not check_numba_cache().do
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert "NUMBA_CACHE_DIR" in check_numba_cache().do
+
+
+def test_tracking(tmp_path):
+    assert not check_tracking(load_recipe("demo")).do
+    gone = load_recipe("demo", [f"tracking.uri=sqlite:////proc/no/such/{tmp_path.name}.db"])
+    assert "does not answer" in check_tracking(gone).what and check_tracking(gone).do
+
+
+def test_the_outcome_counts_the_faults(monkeypatch):
+    said = []
+    monkeypatch.setattr(module, "findings", lambda recipe: iter([Finding("a"), Finding("b", "mend b")]))
+    with pytest.raises(JobFailed, match="1 of 2 checks") as failure:
+        doctor(None, said.append)
+    assert failure.value.exit_code == 1 and said == ["ok a", "!! b; mend b"]
+    monkeypatch.setattr(module, "findings", lambda recipe: iter([Finding("a")]))
+    doctor(None, said.append)
+
+
+@pytest.fixture
+def recipe_at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("Some text to look at.\n", "utf-8")
+    return lambda *settings: load_recipe("demo", ["corpus={source: texts, format: text}", *settings])
+
+
+def test_the_corpus_of_a_recipe(recipe_at):
+    found = module.check_corpus(recipe_at())
+    assert found.what == "corpus: first document texts/a.txt:0, 21 characters" or (
+        found.what.endswith("characters") and not found.do
+    )
+    assert "nowhere" in module.check_corpus(recipe_at("corpus={source: nowhere/*.txt}")).what
+    store = module.check_corpus(recipe_at("corpus={store: no-store}", "tokenizer=null"))
+    assert "no-store" in store.what and store.do
+    Path("texts/a.txt").write_text("\n\n", "utf-8")
+    assert module.check_corpus(recipe_at()).do
+
+
+def test_the_tokenizer_of_a_recipe(recipe_at):
+    assert not module.check_tokenizer(recipe_at()).do
+    missing = module.check_tokenizer(recipe_at("tokenizer={path: ./no-such-folder}"))
+    assert "no-such-folder" in missing.what and missing.do
+
+
+def test_every_machine_check_has_a_line(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    found = list(module.findings(None))
+    assert len(found) >= 15 and all(str(line).startswith(("ok ", "!! ")) for line in found)
