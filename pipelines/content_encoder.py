@@ -1,7 +1,8 @@
 """Text to content tokens with their offsets: a private copy of a tokenizer, and long texts in pieces.
 
-The copy shares no state with the tokenizer it was made from: it never truncates or pads and adds nothing, and a special
-token that stands literally in the text is ordinary text, whatever the model and the pre-tokenizer would make of it.
+The copy shares no state with the tokenizer it was made from: it never truncates or pads and adds nothing,
+and a special token that stands literally in the text is ordinary text, whatever the model and the
+pre-tokenizer would make of it.
 """
 
 from __future__ import annotations
@@ -30,26 +31,30 @@ _AT_MARK = re.compile(r"(?<=\w)(?=[^\w\s])|(?<=[^\w\s])(?=[^\s])")
 _PROBE = ("alpha beta", " gamma delta")
 
 
+_Ints = npt.NDArray[np.int32]
+
+
 @dataclass(frozen=True)
 class Encoded:
     """The content tokens of one text, int32[tokens] each.
 
-    `start` and `end` are code point offsets as the tokenizer gives them; `piece` numbers the pre-tokenizer's pieces.
-    `cuts` is how often a run without white space or a full stop was cut only because of its length.
+    `start` and `end` are code point offsets as the tokenizer gives them; `piece` numbers the
+    pre-tokenizer's pieces. `cuts` is how often a run without white space or a full stop was cut only
+    because of its length.
     """
 
-    ids: npt.NDArray[np.int32]
-    start: npt.NDArray[np.int32]
-    end: npt.NDArray[np.int32]
-    piece: npt.NDArray[np.int32]
+    ids: _Ints
+    start: _Ints
+    end: _Ints
+    piece: _Ints
     cuts: int
 
 
 class ContentEncoder:
     """Encodes texts with its own copy of a tokenizer, given as the JSON of its backend; picklable.
 
-    One text at a time: that is faster than a batch on one core, holds one text's tokens only, and never starts the
-    tokenizer's threads, so that a process forked afterwards cannot hang.
+    One text at a time: that is faster than a batch on one core, holds one text's tokens only, and never
+    starts the tokenizer's threads, so that a process forked afterwards cannot hang.
     """
 
     def __init__(self, tokenizer_json: str) -> None:
@@ -72,7 +77,7 @@ class ContentEncoder:
     def encode(self, text: str) -> Encoded:
         """The content tokens of a text of any length."""
         if len(text) <= PIECE:
-            return Encoded(*self._arrays(text), 0)
+            return Encoded(*self._arrays(text), cuts=0)
         parts, cuts, number = [], 0, 0
         for start, end, inside in pieces(text):
             begin = start + 1 if self._drops_space and start and text[start] == " " else start
@@ -85,11 +90,11 @@ class ContentEncoder:
             number = int(piece[-1]) + 1
             parts.append((ids, first + np.int32(begin), last + np.int32(begin), piece))
         if not parts:
-            return Encoded(*self._arrays(""), 0)
+            return Encoded(*self._arrays(""), cuts=0)
         ids, first, last, piece = (np.concatenate(column) for column in zip(*parts))
         return Encoded(ids, first, last, piece, cuts)
 
-    def _arrays(self, text: str) -> tuple[npt.NDArray[np.int32], ...]:
+    def _arrays(self, text: str) -> tuple[_Ints, _Ints, _Ints, _Ints]:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         count = len(encoding)
         pairs = np.fromiter(itertools.chain.from_iterable(encoding.offsets), np.int32, 2 * count)
@@ -98,7 +103,8 @@ class ContentEncoder:
 
 
 def pieces(text: str) -> list[tuple[int, int, bool]]:
-    """A text as pieces of at most PIECE code points: (start, end, whether the cut before it lies inside a run)."""
+    """A text as pieces of at most PIECE code points: (start, end, whether the cut before it lies inside a
+    run)."""
     out, start, inside = [], 0, False
     while len(text) - start > PIECE:
         end, next_inside = _cut(text, start, start + PIECE)
@@ -138,8 +144,8 @@ def _unknown_id(model: dict[str, Any]) -> int | None:
 def _without_specials(spec: dict[str, Any]) -> dict[str, Any]:
     """The tokenizer with its special tokens under names that no text has, every id unchanged.
 
-    Asking the library to treat them as text is not enough: a Unigram model, or a word-level one, would still find the
-    literal string in its own vocabulary.
+    Asking the library to treat them as text is not enough: a Unigram model, or a word-level one, would
+    still find the literal string in its own vocabulary.
     """
     model = spec["model"]
     hidden = {
@@ -147,7 +153,7 @@ def _without_specials(spec: dict[str, Any]) -> dict[str, Any]:
         for token in spec["added_tokens"]
         if token["special"] and token["content"] != model.get("unk_token")
     }
-    added = [{**token, "content": hidden.get(token["content"], token["content"])} for token in spec["added_tokens"]]
+    added = [{**t, "content": hidden.get(t["content"], t["content"])} for t in spec["added_tokens"]]
     if isinstance(model["vocab"], dict):
         vocabulary: Any = {hidden.get(token, token): number for token, number in model["vocab"].items()}
     else:

@@ -48,7 +48,7 @@ def demo(*, out: Path | None = None, fresh: bool = False, console: Console) -> P
             console.say(line)
     console.say("")
     console.say(f"the model: {folder / MODEL}")
-    console.say(f"the run in MLflow: {how_to_open(handle)}")
+    console.say(f"the run in MLflow: {how_to_open(handle.uri)}")
     console.say(f"done in {time.monotonic() - began:.0f} s")
     return folder
 

@@ -193,9 +193,9 @@ def check_tokenizer(recipe: Recipe) -> Finding:
         from corruption.vocabulary import Vocabulary
         from pipelines.preview import find_tokenizer
 
-        tokenizer, _ = find_tokenizer(recipe)
+        tokenizer, note = find_tokenizer(recipe)
         recipe.chain().check(Vocabulary.from_tokenizer(tokenizer))
-        return Finding(f"tokenizer: {recipe.tokenizer.path}, {len(tokenizer)} tokens")
+        return Finding(f"{note}, {len(tokenizer)} tokens")
     except InputError as fault:
         return Finding(f"{fault.where}: {fault.given}", fault.do)
 

@@ -1,13 +1,13 @@
 """Documents to passages: whole sentences of one document, greedily up to a budget of content tokens.
 
-No token is lost and none is invented: the passages of a document are its tokens, cut. A passage ends at the last sentence
-start within the budget; if there is none, at the last word start; if there is none, at the budget. Its first token
-counts as a word start and a sentence start.
+No token is lost and none is invented: the passages of a document are its tokens, cut. A passage ends at the
+last sentence start within the budget; if there is none, at the last word start; if there is none, at the
+budget. Its first token counts as a word start and a sentence start.
 
-A link becomes a mention, the tokens that cover it. Where its borders fall inside tokens it is widened to whole tokens
-(`mentions_widened`). It is dropped, with the reason counted, when a passage's border cuts it (`mentions_dropped_border`),
-when no token covers it (`..._no_token`), when it shares a token with the mention before it (`..._overlap`), and when its
-offsets do not lie in the text (`..._outside`).
+A link becomes a mention, the tokens that cover it. Where its borders fall inside tokens it is widened to
+whole tokens (`mentions_widened`). It is dropped, with the reason counted, when a passage's border cuts it
+(`mentions_dropped_border`), when no token covers it (`..._no_token`), when it shares a token with the mention
+before it (`..._overlap`), and when its offsets do not lie in the text (`..._outside`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class PassageSettings:
 
 @dataclass(frozen=True)
 class _Cut:
-    """One document's tokens with the borders of its passages (int64[passages + 1]) and its mentions by passage."""
+    """One document's tokens with the borders of its passages (int64[passages + 1]) and its mentions by
+    passage."""
 
     document: Document
     ids: npt.NDArray[np.int32]
@@ -71,11 +72,12 @@ class PassageBuilder:
     def build(self, documents: Sequence[Document]) -> tuple[pa.Table, Counter[str]]:
         """Passages of schema PASSAGES in the order of the documents, and counts under named reasons.
 
-        Counts: documents, documents_without_tokens, passages, tokens, characters, words, sentences, unknown_tokens;
-        unsegmented_documents and unsegmented_characters (of scripts without spaces, no usable `words`);
-        words_mismatched (documents whose `words` are not their text), words_crossed (words given up because a token
-        reached over their border); sentences_cut, words_cut (longer than the budget), runs_cut (unbroken text cut
-        before tokenisation); mentions, mentions_widened, mentions_dropped_*.
+        Counts: documents, documents_without_tokens, passages, tokens, characters, words, sentences,
+        unknown_tokens; unsegmented_documents and unsegmented_characters (of scripts without spaces, no
+        usable `words`); words_mismatched (documents whose `words` are not their text), words_crossed (words
+        given up because a token reached over their border); sentences_cut, words_cut (longer than the
+        budget), runs_cut (unbroken text cut before tokenisation); mentions, mentions_widened,
+        mentions_dropped_*.
         """
         counts: Counter[str] = Counter(documents=len(documents))
         chunks: list[pa.Table] = []
@@ -113,21 +115,18 @@ class PassageBuilder:
             counts["unsegmented_documents"] += 1
             counts["unsegmented_characters"] += count
         alignment = align(kinds, given, encoded.start, encoded.end, encoded.piece)
-        word_start = alignment.word_start
         sentence_start = _sentences(text, alignment)
-        borders = _borders(word_start, sentence_start, self.settings.budget, counts)
+        borders = _borders(alignment.word_start, sentence_start, self.settings.budget, counts)
         counts["tokens"] += len(encoded.ids)
-        counts["words"] += int(np.count_nonzero(word_start))
+        counts["words"] += int(np.count_nonzero(alignment.word_start))
         counts["sentences"] += int(np.count_nonzero(sentence_start))
         counts["words_crossed"] += alignment.crossed
         if self._encoder.unknown is not None:
             counts["unknown_tokens"] += int(np.count_nonzero(encoded.ids == self._encoder.unknown))
-        word_start[borders[:-1]] = True
-        sentence_start[borders[:-1]] = True
-        mentions = _mentions(document, alignment, borders, counts) if document.links else [[]] * (len(borders) - 1)
-        return _Cut(
-            document, encoded.ids, word_start.astype(np.int32), sentence_start.astype(np.int32), borders, mentions
-        )
+        words, sentences = alignment.word_start.astype(np.int32), sentence_start.astype(np.int32)
+        words[borders[:-1]] = sentences[borders[:-1]] = 1
+        mentions = _mentions(document, alignment, borders, counts)
+        return _Cut(document, encoded.ids, words, sentences, borders, mentions)
 
 
 def _sentences(text: str, alignment: Alignment) -> npt.NDArray[np.bool_]:
@@ -139,7 +138,10 @@ def _sentences(text: str, alignment: Alignment) -> npt.NDArray[np.bool_]:
 
 
 def _borders(
-    word_start: npt.NDArray[np.bool_], sentence_start: npt.NDArray[np.bool_], budget: int, counts: Counter[str]
+    word_start: npt.NDArray[np.bool_],
+    sentence_start: npt.NDArray[np.bool_],
+    budget: int,
+    counts: Counter[str],
 ) -> npt.NDArray[np.int64]:
     """int64[passages + 1]: where passages start, and the end."""
     total = len(word_start)
@@ -168,6 +170,8 @@ def _mentions(
 ) -> list[list[tuple[int, int, str]]]:
     """The document's links as token spans of its passages, in order; see the module for what is dropped."""
     out: list[list[tuple[int, int, str]]] = [[] for _ in range(len(borders) - 1)]
+    if not document.links:
+        return out
     text = document.text
     spans = []
     for start, end, target in document.links:
@@ -209,16 +213,16 @@ def _table(cuts: Sequence[_Cut]) -> pa.Table:
 
     def tokens(column: str) -> pa.Array:
         arrays = [getattr(cut, column) for cut in cuts]
-        return pa.ListArray.from_arrays(offsets, pa.array(np.concatenate(arrays) if arrays else [], pa.int32()))
+        values = np.concatenate(arrays) if arrays else np.empty(0, np.int32)
+        return pa.ListArray.from_arrays(offsets, pa.array(values, pa.int32()))
 
     rows = [row for cut in cuts for row in cut.mentions]
     flat = [mention for row in rows for mention in row]
     columns = [pa.array([mention[i] for mention in flat], field.type) for i, field in enumerate(MENTION)]
-    keys = [
-        example_key(cut.document.key, number) for cut, count in zip(cuts, per_document) for number in range(count)
-    ]
+    numbered = [(cut.document, number) for cut, count in zip(cuts, per_document) for number in range(count)]
+    keys = [example_key(document.key, number) for document, number in numbered]
     docs = np.array([hash64(cut.document.key) for cut in cuts], np.uint64)
-    labels = [cut.document.label for cut, count in zip(cuts, per_document) for _ in range(count)]
+    labels = [document.label for document, _ in numbered]
     return pa.Table.from_arrays(
         [
             pa.array(keys, pa.uint64()),
@@ -237,5 +241,6 @@ def _table(cuts: Sequence[_Cut]) -> pa.Table:
 
 
 def _offsets(lengths: npt.NDArray[np.int64]) -> pa.Array:
-    """int32 list offsets of rows of these lengths; summed in int64, so that too many raise instead of wrapping."""
+    """int32 list offsets of rows of these lengths; summed in int64, so that too many raise instead of
+    wrapping."""
     return pa.array(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])).cast(pa.int32())

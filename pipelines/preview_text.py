@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,9 @@ MARKS = {PLAIN: "", MASKED: "", RANDOM: "~", KEPT: "="}
 
 def legend(mask: str | None) -> Text:
     """What the marks mean; `mask` is how the tokenizer writes a hidden token."""
+    hidden = Text.assemble((mask, STYLES[MASKED]), " hidden   ") if mask else Text()
     return Text.assemble(
-        *([(mask, STYLES[MASKED]), " hidden   "] if mask else []),
+        hidden,
         ("~word~", STYLES[RANDOM]),
         " replaced at random   ",
         ("=word=", STYLES[KEPT]),
@@ -101,13 +102,16 @@ def _decode(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
     return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", str(text)).strip()
 
 
-def _spaces(tokenizer: PreTrainedTokenizerFast) -> Any:
+def _spaces(tokenizer: PreTrainedTokenizerFast) -> Callable[[int], bool]:
     """A test for whether a space stands before a token of the passage."""
     decoder = json.loads(tokenizer.backend_tokenizer.to_str()).get("decoder") or {}
-    if decoder.get("type") == "WordPiece":
-        prefix = decoder.get("prefix", "##")
-        return lambda token: not tokenizer.convert_ids_to_tokens(token).startswith(prefix)
-    return lambda token: tokenizer.convert_ids_to_tokens(token).startswith(("Ġ", "▁", " "))
+    prefix = decoder.get("prefix", "##") if decoder.get("type") == "WordPiece" else None
+
+    def spaced(token: int) -> bool:
+        written = str(tokenizer.convert_ids_to_tokens(token))
+        return written.startswith(("Ġ", "▁", " ")) if prefix is None else not written.startswith(prefix)
+
+    return spaced
 
 
 def rates(steps: Sequence[dict[str, Any]], tally: Tally) -> Iterator[tuple[str, Text]]:

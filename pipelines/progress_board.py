@@ -37,6 +37,7 @@ class Watcher:
     def __init__(self, board: Any, show: Callable[[dict[str, Any], list[str]], None]) -> None:
         self._board, self._show = board, show
         self._stop = threading.Event()
+        self._shown: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._watch, name="papermoth-progress", daemon=True)
         self._thread.start()
 
@@ -50,7 +51,13 @@ class Watcher:
                 # The board may be out of reach while its node restarts; progress is not worth a run.
                 time.sleep(POLL_SECONDS)
                 continue
-            self._show(numbers, messages)
+            self._tell(numbers, messages)
+
+    def _tell(self, numbers: dict[str, Any], messages: list[str]) -> None:
+        """Show what is new; the numbers of a step once."""
+        if messages or numbers != self._shown:
+            self._show(numbers if numbers != self._shown else {}, messages)
+            self._shown = numbers
 
     def close(self) -> None:
         """Show what is left and stop."""
@@ -59,6 +66,6 @@ class Watcher:
         self._stop.set()
         self._thread.join(timeout=15)
         try:
-            self._show(*ray.get(self._board.take.remote(), timeout=10))
+            self._tell(*ray.get(self._board.take.remote(), timeout=10))
         except Exception as error:
             self._show({}, [f"the last progress is lost: {type(error).__name__}"])

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from corruption.errors import InputError
 from pipelines.quiet import local_ray, quiet
@@ -40,6 +41,7 @@ def ray_session(address: str | None = None, *, cpus: int | None = None, gpus: in
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:
         if address is None:
+            _without_startup_warning()
             ray.init(
                 address="local",
                 num_cpus=cpus,
@@ -69,6 +71,27 @@ def _hush() -> None:
     context.execution_options.preserve_order = True
     for name in ("ray.data", "ray.train"):
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _without_startup_warning() -> None:
+    """Drop one line of Ray's: that more workers start than there are cores, which PLUMBING makes so on purpose.
+
+    Ray prints what a raylet reports straight to standard output, without a logger that could be told; this is Ray 2.60's
+    function for it.
+    """
+    import ray._private.worker as worker
+
+    told = getattr(worker, "print_to_stdstream", None)
+    if told is None or getattr(told, "papermoth", False):
+        return
+
+    def quieter(data: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        lines = [line for line in data.get("lines", ()) if "worker processes have been started on node" not in line]
+        if lines:
+            told({**data, "lines": lines}, *args, **kwargs)
+
+    quieter.papermoth = True  # type: ignore[attr-defined]
+    worker.print_to_stdstream = quieter
 
 
 def object_store_bytes() -> int:

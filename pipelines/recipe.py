@@ -70,7 +70,7 @@ class Recipe(Section):
     `corruption` holds the steps as plain mappings with all defaults; `chain()` builds them.
     """
 
-    seed: int = Field(0, ge=0, lt=2**64)
+    seed: int = Field(default=0, ge=0, lt=2**64)
     corpus: CorpusSpec
     tokenizer: TokenizerSpec = TokenizerSpec()
     corruption: tuple[Annotated[dict[str, Any], AfterValidator(_step)], ...]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipelines.formats.unit import Source
 from pipelines.packaged import packaged_path
 
 
-class Section(BaseModel, extra="forbid", frozen=True):
+class Section(BaseModel):
     """A part of a recipe: unknown keys are errors and nothing changes after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class CorpusSpec(Section):
@@ -24,11 +26,11 @@ class CorpusSpec(Section):
 
     sources: tuple[Source, ...] = ()
     store: str | None = None
-    max_tokens: int = Field(512, ge=8, le=1_048_576)
+    max_tokens: int = Field(default=512, ge=8, le=1_048_576)
     """Framed length of the longest example: content and the objective's special tokens."""
-    held_out: float = Field(0.01, gt=0.0, le=0.5)
+    held_out: float = Field(default=0.01, gt=0.0, le=0.5)
     """Share of the documents that is kept for evaluation, by hash of the document's key."""
-    row_group_tokens: int = Field(131_072, ge=1024, le=268_435_456)
+    row_group_tokens: int = Field(default=131_072, ge=1024, le=268_435_456)
     """Tokens in a row group of the store, the smallest piece that is read at once."""
 
     @model_validator(mode="before")
@@ -87,7 +89,7 @@ class TrainTokenizer(Section):
     kind: Literal["wordpiece", "bpe", "unigram"]
     vocab_size: int = Field(ge=128, le=2_000_000)
     lowercase: bool = False
-    sample_mb: int = Field(1024, ge=1)
+    sample_mb: int = Field(default=1024, ge=1)
     """Train on the first this many megabytes of text."""
 
 
@@ -117,29 +119,29 @@ class SamplerSpec(Section):
     """How passages are mixed into microbatches."""
 
     kind: Literal["shuffled"] = "shuffled"
-    window_row_groups: int = Field(8, ge=1, le=4096)
+    window_row_groups: int = Field(default=8, ge=1, le=4096)
     """Row groups that are read, shuffled and cut into microbatches together."""
 
 
 class EvaluationSpec(Section):
     """How the held-out documents are scored: always with the same masks."""
 
-    seed: int = Field(0, ge=0, lt=2**63)
-    held_out_microbatches: int | None = Field(None, ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    held_out_microbatches: int | None = Field(default=None, ge=1)
     """Score only this many microbatches; all when null."""
 
 
 class ClusterSpec(Section):
     """Who does the work; free to change on resume."""
 
-    trainers: int = Field(1, ge=1, le=4096)
+    trainers: int = Field(default=1, ge=1, le=4096)
     corruptors: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
     """CPU tasks that read and corrupt at once; auto leaves it to Ray."""
-    max_failures: int = Field(3, ge=-1)
+    max_failures: int = Field(default=3, ge=-1)
     """Restarts after a failed trainer before the job gives up; -1 is without end."""
     gpus: Literal["auto"] | bool = "auto"
     """Whether each trainer has a GPU; auto asks the cluster."""
-    chunk_steps: int = Field(16, ge=1, le=1024)
+    chunk_steps: int = Field(default=16, ge=1, le=1024)
     """Steps whose microbatches travel to the trainers in one block."""
 
 
@@ -148,6 +150,6 @@ class TrackingSpec(Section):
 
     uri: str | None = None
     """Any MLflow tracking URI; null is the file mlflow.db in the folder of the runs."""
-    experiment: str = Field("papermoth", min_length=1)
+    experiment: str = Field(default="papermoth", min_length=1)
     digests: bool = False
     """Also record a hash of every tensor that a step eats."""

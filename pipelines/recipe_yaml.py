@@ -129,7 +129,7 @@ def _step(here: Any, part: str, path: KeyPath, where: str) -> str | int:
 def _compose(text: str, where: str) -> yaml.Node | None:
     loader = _Loader(text)
     try:
-        return loader.get_single_node()  # type: ignore[no-any-return]
+        return loader.get_single_node()
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         at = f"{where}:{mark.line + 1}" if mark and not where.startswith("--set") else where
@@ -152,9 +152,9 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
+            event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, "aliases are not read in recipes", event.start_mark)
-        return super().compose_node(parent, index)  # type: ignore[no-any-return]
+        return super().compose_node(parent, index)
 
 
 def _build(node: yaml.Node, path: KeyPath, name: str, places: dict[KeyPath, str], line: bool = True) -> Any:
@@ -176,6 +176,7 @@ def _build(node: yaml.Node, path: KeyPath, name: str, places: dict[KeyPath, str]
         return built
     if isinstance(node, yaml.SequenceNode):
         return [_build(item, (*path, i), name, places, line) for i, item in enumerate(node.value)]
+    assert isinstance(node, yaml.ScalarNode)
     return _scalar(node.value, plain=node.style is None)
 
 

@@ -224,6 +224,10 @@ def _cut(unit: Unit, unit_bytes: int, schemas: list[pa.Schema]) -> list[Unit]:
             ranges = dump_ranges(unit.path, unit.codec, unit.size, unit_bytes)
         elif unit.size > unit_bytes and not unit.codec and _has_rows_by_line(unit):
             ranges = line_ranges(unit.path, unit.size, unit_bytes)
+    except ConnectionError as error:
+        raise InputError(
+            _WHERE, f"{unit.path}: {error}", "check the network, or save the data set to disk"
+        ) from error
     except (OSError, pa.ArrowException, MemoryError):
         return [unit]
     if len(ranges) < 2:

@@ -47,9 +47,11 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """A tokenizer of at most `vocab_size` ids, the same for the same texts; complete after `save_pretrained`.
 
-    The last ids are the sentinels <extra_id_0>, <extra_id_1>, ... and the mode tokens, such as [R]. Nothing is random.
+    The last ids are the sentinels <extra_id_0>, <extra_id_1>, ... and the mode tokens, such as [R]. Nothing
+    is random.
 
-    Raises InputError for a kind, size or token that cannot be, and for texts in which there is nothing to learn.
+    Raises InputError for a kind, size or token that cannot be, and for texts in which there is nothing to
+    learn.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -61,11 +63,13 @@ def train_tokenizer(
         "unigram": vocabularies.unigram,
     }
     if kind not in learners:
-        raise InputError("tokenizer.train.kind", f"there is no kind {kind!r}", f"choose one of {', '.join(learners)}")
+        choices = ", ".join(learners)
+        raise InputError("tokenizer.train.kind", f"there is no kind {kind!r}", f"choose one of {choices}")
     roles = _WORDPIECE_ROLES if kind == "wordpiece" else _SENTENCE_ROLES
     extra = [*(f"<extra_id_{number}>" for number in range(sentinels)), *modes]
     if len({*extra, *roles.values()}) < len(extra) + len(set(roles.values())) or not all(extra):
-        raise InputError("tokenizer.train", f"the added tokens are {extra}", "name each once, and none that is there already")
+        do = "name each once, and none that is there already"
+        raise InputError("tokenizer.train", f"the added tokens are {extra}", do)
     size = vocab_size - len(extra)
     if size < _FEWEST[kind]:
         raise InputError(
@@ -76,15 +80,15 @@ def train_tokenizer(
     counter = _Counting(texts)
     backend = _learn(learners[kind], counter, size, lowercase, kind)
     backend.add_special_tokens(extra)
-    tokenizer = PreTrainedTokenizerFast(
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=backend,
         model_max_length=model_max_length,
         extra_special_tokens=extra,
         clean_up_tokenization_spaces=False,
-        model_input_names=["input_ids", *(["token_type_ids"] if kind == "wordpiece" else []), "attention_mask"],
+        model_input_names=inputs if kind == "wordpiece" else [inputs[0], inputs[2]],
         **roles,
     )
-    return tokenizer
 
 
 class _Counting:
@@ -101,11 +105,12 @@ class _Counting:
 
 
 def _learn(learner: Any, counter: _Counting, size: int, lowercase: bool, kind: str) -> Any:
-    nothing = InputError("tokenizer.train", f"the corpus gave no text to learn a {kind} vocabulary from", "check corpus.source")
+    given = f"the corpus gave no text to learn a {kind} vocabulary from"
+    nothing = InputError("tokenizer.train", given, "check corpus.source")
     try:
         backend = learner(iter(counter), size, lowercase)
     except Exception as error:
-        # With nothing to learn the trainers fail in their own ways, or panic.
+        # With nothing to learn the trainers fail in their own ways.
         if counter.seen:
             raise
         raise nothing from error
@@ -117,8 +122,9 @@ def _learn(learner: Any, counter: _Counting, size: int, lowercase: bool, kind: s
 def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
     """The fast tokenizer in a folder, or of a hub name, exactly as its tokenizer.json has it.
 
-    Raises InputError when there is none, when it has no fast form, and when its vocabulary was lost: most classes of
-    transformers 5 come up with their special tokens alone when they are handed a vocabulary file, and say nothing.
+    Raises InputError when there is none, when it has no fast form, and when its vocabulary was lost: most
+    classes of transformers 5 come up with their special tokens alone when they are handed a vocabulary
+    file, and say nothing.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -139,7 +145,8 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
         if folder.is_dir():
             given, do = f"transformers cannot load it ({reason})", "give a folder that save_pretrained wrote"
         else:
-            given, do = f"no such folder, and no such name on the hub can be loaded ({reason})", "check tokenizer.path"
+            given = f"no such folder, and no such name on the hub can be loaded ({reason})"
+            do = "check tokenizer.path"
         raise InputError(where, given, do) from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise InputError(
@@ -160,8 +167,9 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
 def _load(source: str) -> Any:
     """What AutoTokenizer loads, unless its class overrides the tokenizer.json beside it: then that file.
 
-    The classes named by a config.json rebuild the tokenizer from its vocabulary with their own defaults: a cased BERT
-    folder without a tokenizer_config.json comes up lower-casing, a GPT-2 or T5 one with tokens added.
+    The classes named by a config.json rebuild the tokenizer from its vocabulary with their own defaults: a
+    cased BERT folder without a tokenizer_config.json comes up lower-casing, a GPT-2 or T5 one with tokens
+    added.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -197,17 +205,23 @@ def _treatment(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...]:
 
 
 def _ordinary_ids(backend: Any) -> int:
-    """How many ids are no special tokens. Real vocabularies are as small as 25 amino acids; lost ones hold 0 or 1."""
+    """How many ids are no special tokens. Real vocabularies are as small as 25 amino acids; lost ones hold
+    0 or 1."""
     special = {token.content for token in backend.get_added_tokens_decoder().values() if token.special}
     return sum(token not in special for token in backend.get_vocab(with_added_tokens=True))
 
 
 def check_tokenizer(
-    tokenizer: PreTrainedTokenizerFast, needs: Sequence[str], objective: str, embedding_size: int | None = None
+    tokenizer: PreTrainedTokenizerFast,
+    needs: Sequence[str],
+    objective: str,
+    embedding_size: int | None = None,
 ) -> None:
-    """Whether the tokenizer has the tokens an objective needs (`needs`: "mask_token", "pad_token", ...), and fits.
+    """Whether the tokenizer has the tokens an objective needs (`needs`: "mask_token", "pad_token", ...),
+    and fits.
 
-    `embedding_size` is the number of rows of the model's embedding, or None where the model is built to measure.
+    `embedding_size` is the number of rows of the model's embedding, or None where the model is built to
+    measure.
 
     Raises InputError naming the tokenizer, the token, the objective and the sizes.
     """
@@ -215,12 +229,12 @@ def check_tokenizer(
     for need in needs:
         token, number = getattr(tokenizer, need, None), getattr(tokenizer, f"{need}_id", None)
         remedy = (
-            f"choose a tokenizer with a {need}, or add one with add_special_tokens({{'{need}': '<{need[:-6]}>'}}), save it "
-            f"and resize the embedding of a model that starts from a checkpoint"
+            f"choose a tokenizer with a {need}, or add one with add_special_tokens({{'{need}': "
+            f"'<{need.removesuffix('_token')}>'}}), save it, and resize the embedding of its model"
         )
         if token is None or number is None:
             raise InputError(where, f"it has no {need}, which the objective {objective} needs", remedy)
-        if need != "unk_token" and number == tokenizer.unk_token_id:
+        if need == "mask_token" and number == tokenizer.unk_token_id:
             given = f"its {need} {token} is its unknown token too, which the objective {objective} cannot use"
             raise InputError(where, given, remedy)
     if embedding_size is None:
@@ -229,21 +243,22 @@ def check_tokenizer(
     if largest >= embedding_size:
         raise InputError(
             where,
-            f"its ids go to {largest} ({token!r}), but the model's embedding for the objective {objective} has "
-            f"{embedding_size} rows",
-            f"use the tokenizer that belongs to the model, or resize_token_embeddings({largest + 1}) and save the model",
+            f"its ids go to {largest} ({token!r}), but the embedding of the model for the objective "
+            f"{objective} has {embedding_size} rows",
+            f"use the tokenizer that belongs to the model, or give it {largest + 1} rows with "
+            f"resize_token_embeddings",
         )
 
 
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
-    """16 hex characters of what the tokenizer does to text: its backend and which tokens are special for what.
+    """16 hex characters of what the tokenizer does to text: its backend, and which token has which role.
 
     Truncation and padding are state of whoever used it last and do not count; nor do names and lengths.
     """
     spec = json.loads(tokenizer.backend_tokenizer.to_str())
     spec.pop("truncation", None)
     spec.pop("padding", None)
-    roles = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
+    roles = {role: token for role, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
     text = json.dumps(
         {"backend": spec, "roles": roles, "special": sorted(map(str, tokenizer.all_special_tokens))},
         sort_keys=True,

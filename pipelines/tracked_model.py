@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Mapping
@@ -20,19 +21,20 @@ def log_model_folder(
 ) -> None:
     """Store a model folder under the run's artifacts, with an entry that can be searched by its metrics.
 
-    Doing it again for the same run and name replaces the files and adds no second model.
+    Doing it again for the same run and name replaces the files and adds no second model. Metrics that are not
+    finite are left out.
     """
     with only_warns("storing the model", warn):
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder} is not a folder")
         store = client(handle.uri)
         model_name = "".join("-" if letter in "/:.%\"'" else letter for letter in clean_text(name)) or "model"
-        # Not under the model's own name: mlflow would look there for a model, in the store of its global address.
+        # Not under the model's own name: mlflow would look there for a model, by its global address.
         store.log_artifacts(handle.run_id, str(folder), f"models/{model_name}")
         model_id = _external_model(store, handle, model_name)
-        batch = [
-            _model_metric(store, handle.run_id, key, float(value), model_id) for key, value in metrics.items()
-        ]
+        # A store would turn an infinity into the largest number.
+        finite = {key: float(value) for key, value in metrics.items() if math.isfinite(value)}
+        batch = [_model_metric(store, handle.run_id, key, value, model_id) for key, value in finite.items()]
         with_retries(lambda: store.log_batch(handle.run_id, metrics=batch))
 
 
@@ -63,16 +65,13 @@ def _model_metric(store: MlflowClient, run_id: str, key: str, value: float, mode
     """
     from mlflow.entities import Metric
 
-    key = store_name(key)
-    history = store.get_metric_history(run_id, key)
-    last = max(history, key=lambda entry: entry.step, default=None)
-    if last is not None and last.value == value:
-        return Metric(key, value, last.timestamp, last.step, model_id=model_id)
-    now = int(time.time() * 1000)
-    return Metric(
-        key if last is None else f"model/{key}",
-        value,
-        now,
-        0 if last is None else last.step,
-        model_id=model_id,
-    )
+    key, now = store_name(key), int(time.time() * 1000)
+    step = 0
+    for name in (key, f"model/{key}"):
+        last = max(store.get_metric_history(run_id, name), key=lambda entry: entry.step, default=None)
+        if last is None:
+            return Metric(name, value, now, step, model_id=model_id)
+        if last.value == value:
+            return Metric(name, value, last.timestamp, last.step, model_id=model_id)
+        step = last.step
+    return Metric(name, value, now, step + 1, model_id=model_id)

@@ -76,7 +76,7 @@ def open_run(
     with impatient():
         try:
             with creating(uri):
-                store = with_retries(lambda: _reach(uri), tries=4 if sqlite_path(uri) else 2)
+                store = with_retries(lambda: _reach(uri), tries=3 if sqlite_path(uri) else 2)
                 experiment_id = with_retries(lambda: _experiment(store, uri, experiment))
                 run = with_retries(lambda: _find_run(store, run_id, warn)) if run_id else None
                 reopened = run is not None

@@ -163,7 +163,7 @@ def passing(error: BaseException) -> bool:
     )
 
 
-def with_retries(call: Callable[[], T], tries: int = 4, first_pause: float = 0.2) -> T:
+def with_retries(call: Callable[[], T], tries: int = 3, first_pause: float = 0.2) -> T:
     """Call, and call again with growing pauses while the failure may pass."""
     for attempt in range(tries):
         try:

@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
 
 def work(config: dict[str, Any]) -> None:
-    """The train function of the TorchTrainer; config: {job, board}."""
+    """The train function of the TorchTrainer; config: {job, board}. A failure is told on the board and raised on."""
+    import ray
+    import ray.train
+
+    try:
+        _work(config)
+    except Exception as error:
+        rank = ray.train.get_context().get_world_rank()
+        told = str(error).strip().splitlines() or [""]
+        ray.get(config["board"].say.remote(f"trainer {rank} stopped: {type(error).__name__}: {told[0][:300]}"))
+        raise
+
+
+def _work(config: dict[str, Any]) -> None:
     import ray.train
     import ray.train.torch
 

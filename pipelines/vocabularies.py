@@ -1,9 +1,10 @@
 """The three kinds of vocabulary, learnt with `tokenizers` so that the same texts give the same bytes.
 
-The library visits its hash maps in an order that changes from process to process. Byte-level BPE does not depend on it.
-WordPiece numbers its continuing characters in that order, and breaks ties between merges by number: here the characters
-are counted first and numbered by code point. Unigram gives the characters it must keep their scores in that order: here
-those scores are dealt out again by code point, and the rest rounded above the noise of summation.
+The library visits its hash maps in an order that changes from process to process. Byte-level BPE does not
+depend on it. WordPiece numbers its continuing characters in that order, and breaks ties between merges by
+number: here the characters are counted first and numbered by code point. Unigram gives the characters it
+must keep their scores in that order: here those scores are dealt out again by code point, and the rest
+rounded above the noise of summation.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ if TYPE_CHECKING:
 WORDPIECE_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SENTENCE_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 COVERAGE = 0.9999
-"""WordPiece keeps the most frequent characters that make up this share of the text; the others become [UNK]."""
+"""WordPiece keeps the most frequent characters that make up this share of the text; the others become
+[UNK]."""
 
 _BLOCK = 1 << 20
 _FLOOR_STEP = 1e-4
 
 
 def wordpiece(texts: Iterator[str], size: int, lowercase: bool) -> Tokenizer:
-    """BERT's tokenizer: NFC, control characters dropped, Han set apart; accents stripped only with `lowercase`.
+    """BERT's tokenizer: NFC, control characters dropped, Han set apart; accents stripped only with
+    `lowercase`.
 
-    The texts pass once and are kept, normalised, in a temporary file. Source: Devlin et al. 2019, section 3, and the
-    tokenizer released with it; deviations: NFC first, and an alphabet by
+    The texts pass once and are kept, normalised, in a temporary file. Source: Devlin et al. 2019, section
+    3, and the tokenizer released with it; deviations: NFC first, and an alphabet by
     coverage (their limit of 1000 is too few for Chinese).
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -75,7 +78,8 @@ def wordpiece(texts: Iterator[str], size: int, lowercase: bool) -> Tokenizer:
 
 
 def _characters(texts: Iterator[str], normalizer: Any, spool: Any, size: int) -> tuple[list[str], list[str]]:
-    """The alphabet, and which of it continues words, each by code point; the normalised texts go to the spool."""
+    """The alphabet, and which of it continues words, each by code point; the normalised texts go to the
+    spool."""
     counts = np.zeros(0x110000, np.int64)
     continues = np.zeros(0x110000, np.bool_)
 
@@ -109,8 +113,11 @@ def _characters(texts: Iterator[str], normalizer: Any, spool: Any, size: int) ->
 
 def _isolated(points: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     """bool: what BERT's rules make a token of its own: punctuation and Han."""
-    han = ((points >= 0x3400) & (points <= 0x9FFF)) | ((points >= 0xF900) & (points <= 0xFAFF)) | (points >= 0x20000)
-    return np.asarray((kinds == MARK) | han)
+    blocks = ((0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x10FFFF))
+    found: np.ndarray = kinds == MARK
+    for low, high in blocks:
+        found |= (points >= low) & (points <= high)
+    return found
 
 
 def byte_level_bpe(texts: Iterator[str], size: int, lowercase: bool) -> Tokenizer:
@@ -132,7 +139,7 @@ def byte_level_bpe(texts: Iterator[str], size: int, lowercase: bool) -> Tokenize
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    ids = {token: tokenizer.token_to_id(token) for token in SENTENCE_SPECIALS}
+    ids = {token: number for number, token in enumerate(SENTENCE_SPECIALS)}
     tokenizer.post_processor = processors.RobertaProcessing(
         ("</s>", ids["</s>"]), ("<s>", ids["<s>"]), trim_offsets=True, add_prefix_space=False
     )
@@ -144,9 +151,10 @@ def unigram(texts: Iterator[str], size: int, lowercase: bool) -> Tokenizer:
 
     Source: Kudo 2018, section 3.2; Kudo and Richardson 2018, section 3.
     """
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Regex as Pattern
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-    steps = [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+    steps = [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Pattern(" {2,}"), " ")]
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.Sequence([*steps, *([normalizers.Lowercase()] if lowercase else [])])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -158,7 +166,7 @@ def unigram(texts: Iterator[str], size: int, lowercase: bool) -> Tokenizer:
     spec = json.loads(tokenizer.to_str())
     spec["model"]["vocab"] = canonical_scores(spec["model"]["vocab"], SENTENCE_SPECIALS)
     tokenizer = Tokenizer.from_str(json.dumps(spec))
-    ids = {token: tokenizer.token_to_id(token) for token in SENTENCE_SPECIALS}
+    ids = {token: number for number, token in enumerate(SENTENCE_SPECIALS)}
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>",
         pair="<s> $A </s> </s> $B </s>",
@@ -167,19 +175,22 @@ def unigram(texts: Iterator[str], size: int, lowercase: bool) -> Tokenizer:
     return tokenizer
 
 
-def canonical_scores(vocabulary: Sequence[tuple[str, float]], specials: Sequence[str]) -> list[list[str | float]]:
-    """A trained Unigram vocabulary in one canonical form: the special tokens first, then by score and by piece.
+def canonical_scores(
+    vocabulary: Sequence[tuple[str, float]], specials: Sequence[str]
+) -> list[list[str | float]]:
+    """A trained Unigram vocabulary in canonical form: the special tokens, then by score and by piece.
 
-    Characters that training had dropped come back with the lowest score plus 0, 1, 2, ... steps, in a random order:
-    those scores are dealt out by code point.
+    Characters that training had dropped come back with the lowest score plus 0, 1, 2, ... steps, in a
+    random order: those scores are dealt out by code point.
     """
-    first = [[token, 0.0] for token in specials]
+    out: list[list[str | float]] = [[token, 0.0] for token in specials]
     scores = {piece: score for piece, score in vocabulary if piece not in set(specials)}
     if not scores:
-        return first
+        return out
     lowest = min(scores.values())
     steps = {piece: (score - lowest) / _FLOOR_STEP for piece, score in scores.items() if len(piece) == 1}
     floor = sorted(piece for piece, step in steps.items() if abs(step - round(step)) < 1e-5)
     scores.update(zip(floor, sorted(scores[piece] for piece in floor)))
-    rest = sorted(((piece, round(score, 6)) for piece, score in scores.items()), key=lambda item: (-item[1], item[0]))
-    return [*first, *([piece, score] for piece, score in rest)]
+    for score, piece in sorted((-round(score, 6), piece) for piece, score in scores.items()):
+        out.append([piece, -score])
+    return out

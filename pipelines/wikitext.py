@@ -148,8 +148,8 @@ class _Scanner:
         if text.startswith("[", pos):  # a bracket around a link
             self.put("[")
             return at + 1
-        close = self.extents.link(at)
-        if close == NONE or close > end or depth >= _DEEPEST:
+        close = NONE if depth >= _DEEPEST else self.extents.link(at)
+        if close == NONE or close > end:
             self.unclosed += 1
             return pos
         target = _TARGET.match(text, pos, close - 2)

@@ -1,7 +1,7 @@
 """Where a template, table, link or tag of a wikitext ends; every search together is linear in the text.
 
-A construct that is never closed would send each search to the end of the text. So the one search that fails
-remembers every opener it left open, and a closing tag that was not found once is not looked for again.
+A search remembers the end of every construct it passed, and of those it left open that they have none; a
+closing tag that was not found once is not looked for again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Extents:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._open_for_ever: set[int] = set()
+        self._ends: dict[int, int] = {}  # by position, NONE for what is never closed
         self._tags: dict[str, re.Pattern[str]] = {}
         self._missing: set[str] = set()
 
     def template(self, at: int) -> int:
         """The end of the template or parameter whose braces begin at `at`, NONE if it is not closed."""
-        if at in self._open_for_ever:
-            return NONE
+        if at in self._ends:
+            return self._ends[at]
         stack: list[list[int]] = []  # position and number of the braces of each open run
         pos = at
         while found := _BRACES.search(self._text, pos):
@@ -39,12 +39,12 @@ class Extents:
             if found["open"]:
                 stack.append([found.start(), pos - found.start()])
             elif found["close"]:
-                end = _close_braces(stack, found.start(), pos)
+                end = self._close_braces(stack, found.start(), pos)
                 if not stack:
                     return end
             else:
                 pos = self._skip(found)
-        self._open_for_ever.update(position for position, _ in stack)
+        self._ends.update((position, NONE) for position, _ in stack)
         return NONE
 
     def link(self, at: int) -> int:
@@ -88,8 +88,8 @@ class Extents:
         return found.end() if end == NONE else end
 
     def _nested(self, pattern: re.Pattern[str], at: int) -> int:
-        if at in self._open_for_ever:
-            return NONE
+        if at in self._ends:
+            return self._ends[at]
         stack: list[int] = []
         pos = at
         while found := pattern.search(self._text, pos):
@@ -97,7 +97,7 @@ class Extents:
             if found["open"]:
                 stack.append(found.start())
             elif found["close"]:
-                stack.pop()
+                self._ends[stack.pop()] = pos
                 if not stack:
                     return pos
             elif found["braces"]:
@@ -105,19 +105,18 @@ class Extents:
                 pos = pos if end == NONE else end
             else:
                 pos = self._skip(found)
-        self._open_for_ever.update(stack)
+        self._ends.update((position, NONE) for position in stack)
         return NONE
 
-
-def _close_braces(stack: list[list[int]], start: int, end: int) -> int:
-    """Let the closing braces start..end-1 close what is open: three a parameter, two a template; where they
-    stopped.
-    """
-    while end - start >= 2 and stack:
-        run = stack[-1]
-        taken = min(3, run[1], end - start)
-        run[1] -= taken
-        start += taken
-        if run[1] < 2:
-            stack.pop()
-    return start
+    def _close_braces(self, stack: list[list[int]], start: int, end: int) -> int:
+        """Let closing braces start..end-1 close what is open, three or two at a time; where they stopped."""
+        while end - start >= 2 and stack:
+            run = stack[-1]
+            taken = min(3, run[1], end - start)
+            run[1] -= taken
+            start += taken
+            if run[1] < 2:
+                start += min(run[1], end - start)  # one brace around a parameter shows nothing worth keeping
+                self._ends[run[0]] = start
+                stack.pop()
+        return start

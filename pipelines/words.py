@@ -4,17 +4,20 @@ A word starts at a token
 
 - that begins a run of letters, digits and symbols after white space,
 - that begins at a punctuation mark, or right after one: every mark is a word of its own, as BERT has it,
-- that begins at a Han, Kana, Thai, Lao, Khmer or Myanmar code point, or right after one: those scripts put no spaces,
+- that begins at a Han, Kana, Thai, Lao, Khmer or Myanmar code point, or right after one: those scripts put
+  no spaces,
 - where the tokenizer's own pre-tokenizer starts a piece (digits split from letters, for instance).
 
-The first three are read off the text, so that tokenizers whose pre-tokenizer merges words still have them; a token that
-covers several words starts the first of them only. A combining mark or an invisible format character never starts a
-word, whatever a pre-tokenizer does with it: it belongs to the letter before it. Tokens that share one code point
-(byte-level pieces, decompositions) share its word. A token of white space alone belongs to the word after it when the
-pre-tokenizer put the two together (a lone "▁" or "Ġ"), else to the word before it.
+The first three are read off the text, so that tokenizers whose pre-tokenizer merges words still have them;
+a token that covers several words starts the first of them only. A combining mark or an invisible format
+character never starts a word, whatever a pre-tokenizer does with it: it belongs to the letter before it.
+Tokens that share one code point (byte-level pieces, decompositions) share its word. A token of white space
+alone belongs to the word after it when the pre-tokenizer put the two together (a lone "▁" or "Ġ"), else to
+the word before it.
 
-Segmentation by the user (`words` column) replaces all of this: a word starts where a word of the user's starts, and where
-the tokenizer put two of the user's words into one token, each token of those words is a word, and the words are counted.
+Segmentation by the user (`words` column) replaces all of this: a word starts where a word of the user's
+starts, and where the tokenizer put two of the user's words into one token, each token of those words is a
+word, and the words are counted.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 SPACE, LETTER, MARK, UNSPACED, EXTENDING = range(5)
-"""Classes of a code point: white space; letters, digits, symbols; punctuation; scripts without spaces; combining."""
+"""Classes of a code point: white space; letters, digits, symbols; punctuation; scripts without spaces;
+combining."""
 
 _UNSPACED_BLOCKS = (
     (0x0E00, 0x0EFF),  # Thai, Lao
@@ -81,9 +85,10 @@ def classes(text: str) -> npt.NDArray[np.uint8]:
 class Alignment:
     """What the tokens of one text cover: `word_start` is bool[tokens], `start` and `end` are int32[tokens].
 
-    A token covers the code points start..end-1, white space at both ends left out. A token of white space alone covers
-    the first code point of the word it belongs to if that follows, else nothing (start == end). `crossed` counts the
-    user's words that were given up (see `align`). The first token always starts a word.
+    A token covers the code points start..end-1, white space at both ends left out. A token of white space
+    alone covers the first code point of the word it belongs to if that follows, else nothing (start ==
+    end). `crossed` counts the user's words that were given up (see `align`). The first token always starts
+    a word.
     """
 
     word_start: npt.NDArray[np.bool_]
@@ -100,7 +105,8 @@ def text_starts(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     alone = (kinds == MARK) | (kinds == UNSPACED)
     extending = kinds == EXTENDING
     if extending.any():
-        # A combining mark is of the kind of what it combines with, so that the letter after "!\ufe0f" starts a word.
+        # A combining mark is of the kind of what it combines with, so that the letter after "!\ufe0f"
+        # starts a word.
         base = np.maximum.accumulate(np.where(extending, 0, np.arange(len(kinds))))
         alone = alone[base]
     beside = alone.copy()
@@ -109,8 +115,10 @@ def text_starts(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return starts
 
 
-def given_starts(text: str, kinds: npt.NDArray[np.uint8], words: Sequence[str]) -> npt.NDArray[np.bool_] | None:
-    """bool[code points]: where the user's own words start in the text; None if they are not the words of the text.
+def given_starts(
+    text: str, kinds: npt.NDArray[np.uint8], words: Sequence[str]
+) -> npt.NDArray[np.bool_] | None:
+    """bool[code points]: where the user's words start in the text; None if they are not the text's words.
 
     White space is ignored on both sides, so "New York" may be one word, and an empty word is none.
     """
@@ -131,10 +139,12 @@ def align(
     end: npt.NDArray[np.int32],
     piece: npt.NDArray[np.int32],
 ) -> Alignment:
-    """Words and visible spans of one text's tokens from their offsets (trimmed or not) and pre-tokenizer pieces.
+    """Words and visible spans of one text's tokens from their offsets (trimmed or not) and pre-tokenizer
+    pieces.
 
-    `given` holds the user's word starts (`given_starts`) or None. A token that reaches over a border of the user's
-    words makes all words it touches `crossed`: each of their tokens becomes a word, and the words are counted.
+    `given` holds the user's word starts (`given_starts`) or None. A token that reaches over a border of the
+    user's words makes all words it touches `crossed`: each of their tokens becomes a word, and the words
+    are counted.
     """
     length = len(kinds)
     visible = np.flatnonzero(kinds != SPACE).astype(np.int32)
@@ -183,9 +193,7 @@ def align(
     return Alignment(word_start, first, last, crossed)
 
 
-def _covered(
-    first: npt.NDArray[np.int32], last: npt.NDArray[np.int32], size: int
-) -> npt.NDArray[np.bool_]:
+def _covered(first: npt.NDArray[np.int32], last: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
     """bool[size]: which numbers lie in any of the intervals first..last."""
     change = np.zeros(size + 1, np.int32)
     np.add.at(change, first, 1)
@@ -196,4 +204,3 @@ def _covered(
 def unspaced(kinds: npt.NDArray[np.uint8]) -> int:
     """How many code points of the text belong to scripts that put no spaces between words."""
     return int(np.count_nonzero(kinds == UNSPACED))
-

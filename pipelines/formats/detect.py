@@ -103,7 +103,7 @@ def _format_of_content(start: bytes) -> Format:
 def _mismatch(format_: Format, start: bytes) -> tuple[str, str] | None:
     is_parquet = start.startswith(_PARQUET)
     if format_ == "unknown":
-        return "unknown_format", f"its name does not tell the format; known are {KNOWN}"
+        return "unknown_format", "its name does not tell the format"
     if format_ == "parquet" and not is_parquet and start:
         return "not_parquet", "not Parquet although it is named so"
     if format_ in ("text", "jsonl", "wikipedia") and is_parquet:

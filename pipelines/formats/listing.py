@@ -60,7 +60,7 @@ def _place(pattern: str, base: Path) -> tuple[str, list[str]]:
 
 
 def _files_of(match: str) -> list[str]:
-    if os.path.isfile(match) or is_saved_dataset(match):
+    if _is_file(match) or is_saved_dataset(match):
         return [match]
     return list(_walk(match, frozenset())) if os.path.isdir(match) else []
 
@@ -69,14 +69,23 @@ def _walk(folder: str, above: frozenset[str]) -> Iterator[str]:
     real = os.path.realpath(folder)
     if real in above:  # a link back to a folder that leads here
         return
-    for name in sorted(os.listdir(folder)):
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise InputError(_WHERE, f"folder {folder!r}: {error.strerror}", "make it readable") from error
+    for name in names:
         path = os.path.join(folder, name)
         if name.startswith((".", "_")):
             continue
         if os.path.isdir(path) and not is_saved_dataset(path):
             yield from _walk(path, above | {real})
-        elif os.path.exists(path):
+        elif _is_file(path) or os.path.isdir(path):
             yield path
+
+
+def _is_file(path: str) -> bool:
+    """Whether it is an ordinary file or a link to nothing, which reading will tell; pipes are left alone."""
+    return os.path.isfile(path) or not os.path.exists(path)
 
 
 def _relative(path: str, root: str) -> str:

@@ -130,12 +130,12 @@ def _why_not(fields: dict[str, str], header: Header) -> tuple[str, str, bool] | 
         space = next(
             (str(number) for number, name in header.namespaces if name.casefold() == prefix and name), "0"
         )
+    if "redirect" in fields:
+        return "redirect", f"{title!r} leads to {fields['redirect']!r}", True
     if space != "0":
         return "namespace", f"{title!r} is in namespace {space}", True
     if not fields.get("id"):
         return "missing", f"{title!r} has no page id", False
-    if "redirect" in fields:
-        return "redirect", f"{title!r} leads to {fields['redirect']!r}", True
     if "text" not in fields:
         return "missing", f"{title!r} has no revision", False
     if found := _REDIRECT.match(fields["text"]):

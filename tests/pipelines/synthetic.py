@@ -1,5 +1,4 @@
-"""Stores of made-up passages, for tests of the plan and the stream, and the stream's reference without Ray.
-"""
+"""Stores of made-up passages for tests of the plan and the stream, and the stream's reference without Ray."""
 
 from __future__ import annotations
 
@@ -46,7 +45,13 @@ def passages(n: int, longest: int, *, seed: int, prefix: str) -> pa.Table:
 
 
 def write_store(
-    folder: Path, *, shards: int = 3, rows: int = 120, longest: int = 60, row_group_tokens: int = 800, sources: int = 1
+    folder: Path,
+    *,
+    shards: int = 3,
+    rows: int = 120,
+    longest: int = 60,
+    row_group_tokens: int = 800,
+    sources: int = 1,
 ) -> Path:
     """A store of `shards` training shards (spread over the sources) and one held-out shard."""
     stats = [

@@ -6,11 +6,29 @@ from pipelines.identity import FREE_TRAIN, differing, identity, identity_parts
 from pipelines.recipe import load_recipe
 from trainers.settings import TrainSettings
 
-HANDED_IN = {"corpus": "c0", "tokenizer": "t0"}
+TEXT = """\
+seed: 0
+corpus: {source: texts, max_tokens: 128, row_group_tokens: 16_384}
+tokenizer: {train: {kind: wordpiece, vocab_size: 8_000}}
+corruption: [{kind: mask}]
+objective: {kind: mlm}
+model: {kind: bert, layers: 4, width: 256, heads: 4}
+train: {steps: 300, decay_steps: 300, tokens_per_step: 8_192, microbatch_tokens: 2_048, learning_rate: 1e-3,
+        warmup_steps: 30}
+cluster: {trainers: 2}
+"""
 
 
-def of(*settings, **handed_in):
-    return identity_parts(load_recipe("demo", settings), **{**HANDED_IN, **handed_in})
+@pytest.fixture
+def of(tmp_path):
+    """The identity's parts of TEXT with overrides."""
+    path = tmp_path / "r.yaml"
+    path.write_text(TEXT, "utf-8")
+
+    def of(*settings, corpus="c0", tokenizer="t0"):
+        return identity_parts(load_recipe(path, settings), corpus=corpus, tokenizer=tokenizer)
+
+    return of
 
 
 @pytest.mark.parametrize(
@@ -38,7 +56,7 @@ def of(*settings, **handed_in):
         "corpus.held_out=0.02",
     ],
 )
-def test_what_changes_data_or_weights_changes_the_identity(setting):
+def test_what_changes_data_or_weights_changes_the_identity(of, setting):
     assert identity(of(setting)) != identity(of())
     keys = differing(of(setting), of())
     assert keys
@@ -63,16 +81,16 @@ def test_what_changes_data_or_weights_changes_the_identity(setting):
         "tokenizer={path: somewhere}",
     ],
 )
-def test_what_may_change_on_resume_does_not(setting):
+def test_what_may_change_on_resume_does_not(of, setting):
     assert identity(of(setting)) == identity(of())
 
 
-def test_corpus_and_tokenizer_enter_by_what_they_hold():
+def test_corpus_and_tokenizer_enter_by_what_they_hold(of):
     assert differing(of(corpus="c1"), of()) == ["corpus.manifest"]
     assert differing(of(tokenizer="t1"), of()) == ["tokenizer.fingerprint"]
 
 
-def test_a_default_hashes_like_the_same_value_written_out():
+def test_a_default_hashes_like_the_same_value_written_out(of):
     assert identity(
         of("train.weight_decay=0.01", "corruption.mask.unit=token", "corruption.mask.name=mask")
     ) == identity(of())
@@ -80,13 +98,13 @@ def test_a_default_hashes_like_the_same_value_written_out():
     assert identity(of("sampler=null", "sampler={}")) == identity(of())
 
 
-def test_the_order_of_steps_is_part_of_it():
+def test_the_order_of_steps_is_part_of_it(of):
     a, b = "{kind: mask, name: a}", "{kind: mask, name: b}"
     one, other = of(f"corruption=[{a}, {b}]"), of(f"corruption=[{b}, {a}]")
     assert differing(one, other) == ["corruption"]
 
 
-def test_every_train_key_is_on_one_side():
+def test_every_train_key_is_on_one_side(of):
     """A new key of `train` is part of the identity until someone decides that it is free."""
     kept = {key.split(".")[1] for key in of() if key.startswith("train.")}
     assert kept | set(FREE_TRAIN) == set(TrainSettings.model_fields) and not kept & set(FREE_TRAIN)

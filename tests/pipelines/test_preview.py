@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 
 from corruption import Batch, Chain, InputError, Mask, Ragged, Vocabulary
 from corruption.schema import IGNORE, PASSAGES
-from pipelines.preview import LONGEST, _shortened, first_passages, preview
+from pipelines.preview import LONGEST, _shortened, first_passages, preview, stored_passages
 from pipelines.preview_text import Tally, legend, passage_lines, rates
 from pipelines.recipe import load_recipe
 
@@ -170,7 +172,50 @@ def test_golden_text_without_colours(recipe_file):
 
 
 GOLDEN = """\
+recipe small, seed 3, epoch 0; tokenizer tokenizer
+[MASK] hidden   ~word~ replaced at random   =word= kept, but asked for
+
+passage 1 of 2, document in put.txt:0
+original  the cat sat on the mat.
+corrupted the cat sat on [MASK] [MASK] .
+labels    the mat
+
+passage 2 of 2, document in put.txt:1
+original  the dog ran far, un [UNK] dogs sat.
+corrupted [MASK] dog ran far, ~,~ [UNK] dogs ~the~ .
+labels    the | un | sat
+
+asked     mask: rate 0.3, unit token, count exact, mask_share 0.6,
+          random_share 0.2, decide word
+came to   5 of 17 tokens labelled, rate 0.2941, hidden 0.600, random
+          0.400, kept 0.000
 """
+
+
+def test_colours_on_a_terminal(recipe_file, monkeypatch):
+    plain = shown(load_recipe(recipe_file), rows=2)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = shown(load_recipe(recipe_file), rows=2)
+    assert "\x1b[1;37;41m[MASK]\x1b[0m" in coloured and "\x1b[1;30;43m~,~\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+def test_a_store_shows_its_first_passages():
+    rows = PASSAGES.empty_table().schema
+    parts = {("a", 0): [1, 2], ("a", 1): [3], ("b", 0): [4, 5]}
+
+    class Stored:
+        train = types.SimpleNamespace(shard=["a", "a", "b"], number=np.array([0, 1, 0], np.int32))
+
+        def read(self, shard, numbers, columns):
+            assert list(columns) == rows.names and len(numbers) == 1
+            return pa.table({"doc": pa.array(parts[shard, numbers[0]], pa.uint64())})
+
+    assert stored_passages(Stored(), 2)["doc"].to_pylist() == [1, 2]
+    assert stored_passages(Stored(), 4)["doc"].to_pylist() == [1, 2, 3, 4]
+    assert stored_passages(Stored(), 99)["doc"].to_pylist() == [1, 2, 3, 4, 5]
 
 
 def test_it_is_the_noise_of_training(recipe_file):

@@ -323,7 +323,7 @@ def test_shipped_recipes_load_and_name_their_paper():
     assert load_recipe("wwm").chain().steps[0].unit == "word"
     assert load_recipe("modernbert").chain().steps[0].rate == 0.3
     demo = load_recipe("demo")
-    assert demo.cluster.trainers == 2 and demo.corpus.max_tokens == 128 and demo.tokenizer.train.lowercase
+    assert demo.cluster.trainers == 2 and demo.tokenizer.train.lowercase
 
 
 def test_valid_names_walks_sections_lists_and_unions():

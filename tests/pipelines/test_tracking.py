@@ -738,7 +738,10 @@ def test_model_folder_is_stored_and_searchable(start: Callable[..., RunHandle], 
     before = mlflow.get_tracking_uri()
     for _ in range(2):
         log_model_folder(
-            handle, tmp_path, "bert: final", {"held_out/loss": 1.5, "train/loss": 1.9, "only/here": 0.5}
+            handle,
+            tmp_path,
+            "bert: final",
+            {"held_out/loss": 1.5, "train/loss": 1.9, "only/here": 0.5, "ppl": math.inf},
         )
     store = client(handle.uri)
     assert [file.path for file in store.list_artifacts(handle.run_id, "models/bert- final")] == [

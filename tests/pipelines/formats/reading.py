@@ -11,7 +11,12 @@ import zstandard
 from pipelines.documents import Document, Note, Reject, Tally
 from pipelines.sources import Source, list_units, read_unit
 
-PACK = {"": bytes, "gz": gzip.compress, "bz2": bz2.compress, "zst": zstandard.ZstdCompressor(write_checksum=True).compress}
+PACK = {
+    "": bytes,
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
 
 
 @dataclass
@@ -36,7 +41,10 @@ class Read:
 
 def read(base: Path, *sources: str | dict[str, Any], unit_bytes: int = 64 << 20, **options: Any) -> Read:
     """Everything that sources give; a string is a path with the options given."""
-    specs = [Source(source=source, **options) if isinstance(source, str) else Source(**source) for source in sources]
+    specs = [
+        Source(source=source, **options) if isinstance(source, str) else Source(**source)
+        for source in sources
+    ]
     out = Read([], [], [], Tally())
     for unit in list_units(specs, base, unit_bytes):
         for item in read_unit(unit):

@@ -22,7 +22,11 @@ def lines_of(tmp_path: Path, codec: str, data: bytes) -> Read:
 def test_G_06_members_and_frames_follow_each_other(tmp_path: Path, codec: str) -> None:
     pack = PACK[codec]
     assert lines_of(tmp_path, codec, pack(b"a\nb\n") + pack(b"c\n")).texts == ["a", "b", "c"]
-    assert lines_of(tmp_path, codec, pack(b"a\nb") + pack(b"b\n") + pack(b"c\n") + pack(b"")).texts == ["a", "bb", "c"]
+    assert lines_of(tmp_path, codec, pack(b"a\nb") + pack(b"b\n") + pack(b"c\n") + pack(b"")).texts == [
+        "a",
+        "bb",
+        "c",
+    ]
     assert lines_of(tmp_path, codec, pack(b"") + pack(b"a\n")).texts == ["a"]
     assert not lines_of(tmp_path, codec, pack(b"a\n") + b"\0" * 600).rejects
 
@@ -60,14 +64,17 @@ def test_G_07_flipped_byte_inside(tmp_path: Path, codec: str) -> None:
     data = bytearray(PACK[codec](ROWS * 20))
     data[len(data) // 2] ^= 0xFF
     got = lines_of(tmp_path, codec, bytes(data))
-    assert [r.reason for r in got.rejects if r.reason not in ("invalid_utf8", "blank")][-1] in ("corrupt", "truncated")
+    assert [r.reason for r in got.rejects if r.reason not in ("invalid_utf8", "blank")][-1] in (
+        "corrupt",
+        "truncated",
+    )
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_G_07_trailing_garbage(tmp_path: Path, codec: str) -> None:
     got = lines_of(tmp_path, codec, PACK[codec](b"a\nb\nunended") + b"this is no archive")
     assert got.texts == ["a", "b", "unended"] and [r.reason for r in got.rejects] == ["trailing_garbage"]
-    assert "3 rows were read before" in got.rejects[0].detail or "2 rows" in got.rejects[0].detail
+    assert "3 rows were read before" in got.rejects[0].detail
 
 
 def test_damage_in_whole_file_documents_takes_the_document(tmp_path: Path) -> None:

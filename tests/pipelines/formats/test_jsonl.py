@@ -84,7 +84,16 @@ def test_G_10_arrays_and_pretty_printed_objects_are_refused_whole(tmp_path: Path
 
 
 def test_other_broken_rows(tmp_path: Path) -> None:
-    rows = ['{"text":"a"', "7", '{"text":"b"}', "[" * 100_000, '{"text":1' + "0" * 5000 + "}", '{"text":"c"} x', "", '{"text":"d"}']
+    rows = [
+        '{"text":"a"',
+        "7",
+        '{"text":"b"}',
+        "[" * 100_000,
+        '{"text":1' + "0" * 5000 + "}",
+        '{"text":"c"} x',
+        "",
+        '{"text":"d"}',
+    ]
     write(tmp_path, "r.jsonl", "\n".join(rows))
     got = read(tmp_path, "r.jsonl")
     assert got.texts == ["b", "d"]
@@ -106,21 +115,34 @@ def test_columns_and_keys(tmp_path: Path) -> None:
     ]
     write(tmp_path, "r.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     got = read(
-        tmp_path, dict(source="r.jsonl", text="body", id="n", title="head", label="class", words="seg", name="mine")
+        tmp_path,
+        dict(source="r.jsonl", text="body", id="n", title="head", label="class", words="seg", name="mine"),
     )
     assert got.keys == ["mine/7", "mine/007"]
     first, second = got.documents
     assert (first.title, first.label, first.words) == ("T", "1", ["a", "b"])
     assert (second.title, second.label, second.words) == (None, "true", None)
-    assert [reason for reason, _ in got.reasons] == ["bad_id", "bad_id", "bad_title", "bad_label", "bad_words", "bad_words"]
+    assert [reason for reason, _ in got.reasons] == [
+        "bad_id",
+        "bad_id",
+        "bad_title",
+        "bad_label",
+        "bad_words",
+        "bad_words",
+    ]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.sampled_from(['{"text":"a"}', "", "{", '{"text":null}', '{"text":"é"}']), max_size=25), st.integers(1, 60))
+@given(
+    st.lists(st.sampled_from(['{"text":"a"}', "", "{", '{"text":null}', '{"text":"é"}']), max_size=25),
+    st.integers(1, 60),
+)
 def test_units_of_any_size_give_the_same_rows(tmp_path: Path, rows: list[str], unit_bytes: int) -> None:
     write(tmp_path, "r.jsonl", "\n".join(['{"text":"first"}', *rows]))
     whole = read(tmp_path, "r.jsonl")
     assert read(tmp_path, "r.jsonl", unit_bytes=unit_bytes) == whole
     for codec in ("gz", "bz2", "zst"):
-        write(tmp_path, f"{codec}/r.jsonl.{codec}", PACK[codec]("\n".join(['{"text":"first"}', *rows]).encode()))
+        write(
+            tmp_path, f"{codec}/r.jsonl.{codec}", PACK[codec]("\n".join(['{"text":"first"}', *rows]).encode())
+        )
         assert read(tmp_path, codec, unit_bytes=unit_bytes).texts == whole.texts

@@ -30,7 +30,7 @@ def test_blocks_are_lines_between_blank_ones(tmp_path: Path, codec: str) -> None
 
 def test_G_01_bom(tmp_path: Path) -> None:
     bom = b"\xef\xbb\xbf"
-    plain = "one\ntwo\nthree\n".encode()
+    plain = b"one\ntwo\nthree\n"
     write(tmp_path, "plain/t.txt", plain)
     write(tmp_path, "bom/t.txt", bom + plain)
     write(tmp_path, "joined/t.txt", bom + b"one\ntwo\n" + bom + b"three\n")
@@ -66,7 +66,9 @@ def test_blank_lines_are_expected_and_named_in_the_tally(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("documents", ["file", "line", "block"])
-def test_G_08_too_large_documents_are_counted_and_streamed_in_linear_time(tmp_path: Path, documents: str) -> None:
+def test_G_08_too_large_documents_are_counted_and_streamed_in_linear_time(
+    tmp_path: Path, documents: str
+) -> None:
     write(tmp_path, "t.txt", b"small\n\n" + b"_" * 3_000_000 + b"\n\nlast\n")
     got = read(tmp_path, "t.txt", documents=documents, max_document_bytes=1_000_000)
     assert got.texts == ([] if documents == "file" else ["small", "last"])
@@ -91,7 +93,9 @@ def test_the_limit_is_on_the_document_not_on_its_line_end(tmp_path: Path) -> Non
     assert got.texts == ["abcd", "abcd"] and got.reasons == [("too_large", "line 2")]
 
 
-LINES = st.lists(st.sampled_from([b"", b" ", b"a", b"bb\r", b"\xff", "é\u2028".encode(), b"x" * 30]), max_size=30)
+LINES = st.lists(
+    st.sampled_from([b"", b" ", b"a", b"bb\r", b"\xff", "é\u2028".encode(), b"x" * 30]), max_size=30
+)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

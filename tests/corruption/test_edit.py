@@ -1,0 +1,157 @@
+"""take and splice against plain loops over lists, and the law that `origin` names each kept token's place."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corruption.edit import INVENTED, splice, take
+from corruption.ragged import Ragged
+from corruption.schema import IGNORE
+from tests.corruption.rows import batch, batches, lists
+
+
+def origin_law(before, after):
+    """Kept tokens are those of the passage at their origin."""
+    for old, new, places in zip(lists(before.tokens), lists(after.tokens), lists(after.columns["origin"])):
+        assert len(new) == len(places)
+        assert all(place == INVENTED or new[i] == old[place] for i, place in enumerate(places))
+
+
+@st.composite
+def indexed(draw):
+    rows = draw(batches(max_length=8))
+    index = [
+        draw(st.lists(st.integers(-1, len(row) - 1), max_size=10)) if row else [-1] * draw(st.integers(0, 2))
+        for row in lists(rows.tokens)
+    ]
+    return rows, index
+
+
+@given(indexed())
+def test_take_against_a_plain_loop(case):
+    rows, index = case
+    taken = take(rows, Ragged.from_rows(index), {"tokens": 59, "word_start": 1})
+    for name, fill in (("tokens", 59), ("word_start", 1)):
+        old = lists(rows.columns[name])
+        assert lists(taken.columns[name]) == [
+            [old[r][i] if i >= 0 else fill for i in places] for r, places in enumerate(index)
+        ]
+        assert taken.aligned(name)
+    assert lists(taken.columns["origin"]) == index
+    assert taken.keys is rows.keys
+
+
+@given(indexed(), st.randoms(use_true_random=False))
+def test_take_twice_composes_origin(case, random):
+    rows, index = case
+    once = take(rows, Ragged.from_rows(index))
+    order = [random.sample(range(len(row)), len(row)) for row in index]
+    twice = take(once, Ragged.from_rows(order))
+    assert lists(twice.columns["origin"]) == [[row[i] for i in o] for row, o in zip(index, order)]
+    assert lists(twice.tokens) == [[row[i] for i in o] for row, o in zip(lists(once.tokens), order)]
+
+
+def test_take_fills_with_the_columns_padding():
+    rows = batch([[7, 8]])
+    rows = rows.put(labels=rows.tokens.with_values(np.array([7, IGNORE], np.int32)))
+    taken = take(rows, Ragged.from_rows([[0, -1, 1]]))
+    assert lists(taken.columns["labels"]) == [[7, IGNORE, IGNORE]]
+    assert lists(taken.columns["word_start"]) == [[1, 0, 1]]
+    assert lists(taken.columns["origin"]) == [[0, -1, 1]]
+
+
+def test_take_leaves_columns_of_other_offsets_alone():
+    rows = batch([[7, 8], [9]])
+    loose = Ragged.from_rows([[1], [2]])
+    taken = take(rows.put(loose=loose), Ragged.from_rows([[1], []]))
+    assert taken.columns["loose"] is loose
+
+
+@pytest.mark.parametrize("index", [[[2], []], [[0], [0]], [[-2], []]])
+def test_take_refuses_places_outside_the_row(index):
+    with pytest.raises(IndexError, match="outside its row"):
+        take(batch([[7, 8], []]), Ragged.from_rows(index))
+
+
+@st.composite
+def spanned(draw):
+    rows = draw(batches(max_length=12))
+    spans = []
+    for row in lists(rows.tokens):
+        edges = sorted(draw(st.lists(st.integers(0, len(row)), max_size=6)))
+        spans.append(
+            [
+                (a, b, draw(st.lists(st.integers(5, 59), max_size=3)))
+                for a, b in zip(edges[::2], edges[1::2], strict=False)
+            ]
+        )
+    return rows, spans
+
+
+def spliced(rows, spans):
+    return splice(
+        rows,
+        Ragged.from_rows([[a for a, _, _ in row] for row in spans]),
+        Ragged.from_rows([[b for _, b, _ in row] for row in spans]),
+        np.array([len(new) for row in spans for _, _, new in row], np.int64),
+        np.array([t for row in spans for _, _, new in row for t in new], np.int32),
+        {"word_start": 1},
+    )
+
+
+@given(spanned())
+def test_splice_against_a_plain_loop(case):
+    rows, spans = case
+    found = spliced(rows, spans)
+    expected, starts = [], []
+    for tokens, flags, row in zip(lists(rows.tokens), lists(rows.columns["word_start"]), spans):
+        shift = 0
+        for a, b, new in row:
+            tokens[a + shift : b + shift] = new
+            flags[a + shift : b + shift] = [1] * len(new)
+            shift += len(new) - (b - a)
+        expected.append(tokens)
+        starts.append(flags)
+    assert lists(found.tokens) == expected
+    assert lists(found.columns["word_start"]) == starts
+    origin_law(rows, found)
+    kept = [[i for i in row if i >= 0] for row in lists(found.columns["origin"])]
+    assert all(row == sorted(set(row)) for row in kept)
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "sizes", "values", "says"),
+    [
+        ([[0, 1]], [[2, 3]], [0, 0], [], "overlap"),
+        ([[2, 0]], [[3, 1]], [0, 0], [], "overlap"),
+        ([[2]], [[1]], [0], [], "overlap"),
+        ([[1]], [[5]], [0], [], "leave their row"),
+        ([[-1]], [[1]], [0], [], "leave their row"),
+        ([[0]], [[1]], [2], [9], "add up to 2, for 1"),
+        ([[0]], [[1]], [-1], [], "add up to -1"),
+        ([[0]], [[1]], [1, 1], [9, 9], "2 sizes"),
+    ],
+)
+def test_splice_refuses_what_would_write_outside(starts, ends, sizes, values, says):
+    with pytest.raises(ValueError, match=says):
+        splice(
+            batch([[5, 6, 7, 8]]),
+            Ragged.from_rows(starts),
+            Ragged.from_rows(ends),
+            np.array(sizes, np.int64),
+            np.array(values, np.int32),
+        )
+
+
+def test_spans_of_neighbouring_rows_are_independent():
+    found = spliced(batch([[5, 6, 7], [8, 9]]), [[(2, 3, [50])], [(0, 1, [51, 52])]])
+    assert lists(found.tokens) == [[5, 6, 50], [51, 52, 9]]
+    assert lists(found.columns["origin"]) == [[0, 1, -1], [-1, -1, 1]]
+
+
+def test_inputs_are_left_alone():
+    rows = batch([[5, 6, 7]])
+    before = rows.tokens.values.copy()
+    spliced(rows, [[(0, 2, [50])]])
+    assert np.array_equal(rows.tokens.values, before) and "origin" not in rows.columns
