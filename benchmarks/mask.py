@@ -27,12 +27,12 @@ from typing import Any  # noqa: E402
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 import torch  # noqa: E402
-from tokenizers import BertWordPieceTokenizer  # noqa: E402
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast  # noqa: E402
 
 from corruption import Batch, Chain, Mask, Vocabulary  # noqa: E402
 from corruption.chain import Noise  # noqa: E402
 from corruption.frame import SingleSegment, padded  # noqa: E402
+from pipelines.tokenizers import train_tokenizer  # noqa: E402
 
 ROWS, WIDTH = 64, 512
 CONTENT = WIDTH - 2
@@ -53,25 +53,28 @@ class Data:
 def make_data() -> Data:
     """English text that every Python brings, a WordPiece of 8,000 trained on it, and 64 passages cut from it."""
     text = " ".join(topics[name] for name in sorted(topics))
-    made = BertWordPieceTokenizer()
-    made.train_from_iterator([text], vocab_size=8000, show_progress=False)
-    names = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made._tokenizer, model_max_length=WIDTH, **names)
-    whole = made.encode(text, add_special_tokens=False)
+    tokenizer = train_tokenizer(iter(text.splitlines()), "wordpiece", 8000, lowercase=True)
+    whole = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    found_ids, found_words, found_offsets = whole.ids, whole.word_ids, whole.offsets
     ours: dict[str, list[Any]] = {"tokens": [], "word_start": []}
-    theirs: dict[str, list[Any]] = {"input_ids": [], "attention_mask": [], "special_tokens_mask": [], "offset_mapping": []}
+    theirs: dict[str, list[Any]] = {
+        "input_ids": [],
+        "attention_mask": [],
+        "special_tokens_mask": [],
+        "offset_mapping": [],
+    }
     texts = []
     for i in range(ROWS):
         a, b = i * CONTENT, (i + 1) * CONTENT
-        start = whole.offsets[a][0]
-        ours["tokens"].append(whole.ids[a:b])
-        ours["word_start"].append([int(j == a or whole.word_ids[j] != whole.word_ids[j - 1]) for j in range(a, b)])
-        theirs["input_ids"].append([tokenizer.cls_token_id, *whole.ids[a:b], tokenizer.sep_token_id])
+        start = found_offsets[a][0]
+        ours["tokens"].append(found_ids[a:b])
+        ours["word_start"].append([int(j == a or found_words[j] != found_words[j - 1]) for j in range(a, b)])
+        theirs["input_ids"].append([tokenizer.cls_token_id, *found_ids[a:b], tokenizer.sep_token_id])
         theirs["attention_mask"].append([1] * WIDTH)
         theirs["special_tokens_mask"].append([1, *[0] * CONTENT, 1])
-        offsets = [[s - start, e - start] for s, e in whole.offsets[a:b]]
+        offsets = [[s - start, e - start] for s, e in found_offsets[a:b]]
         theirs["offset_mapping"].append([[0, 0], *offsets, [0, 0]])
-        texts.append(text[start : whole.offsets[b - 1][1]])
+        texts.append(text[start : found_offsets[b - 1][1]])
     ragged, small = pa.list_(pa.int32()), pa.list_(pa.int8())
     kinds = {"attention_mask": small, "special_tokens_mask": small, "offset_mapping": pa.list_(pa.list_(pa.int32()))}
     return Data(
@@ -142,7 +145,7 @@ def check(data: Data, tasks: dict[str, Task]) -> None:
     """Everyone made arrays of the same columns, shape and dtype, that hold the same passages."""
     expected = np.array(data.theirs["input_ids"].to_pylist())
     for name, task in tasks.items():
-        if "arrays" in name.split(", ")[-1] or name.startswith("collator"):
+        if name.startswith("collator") or name.endswith("rows to arrays"):
             made = {column: np.asarray(array) for column, array in task().items()}
             assert sorted(made) == ["attention_mask", "input_ids", "labels"], (name, sorted(made))
             assert all(a.shape == (ROWS, WIDTH) and a.dtype == np.int64 for a in made.values()), name

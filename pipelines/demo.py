@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pipelines.console import Console
 from pipelines.curves import loss_curve
-from pipelines.evaluate import evaluate, table
+from pipelines.evaluate import scored, table
 from pipelines.fill import Filled, fill_masks
 from pipelines.job import MODEL
 from pipelines.pretrain import pretrain
+from pipelines.readable import shown
 from pipelines.recipe import load_recipe
 from pipelines.run_folder import reopen
 
@@ -28,14 +29,12 @@ def demo(*, out: Path | None = None, fresh: bool = False, console: Console) -> P
     console.say("papermoth demo: a small BERT on 106 articles of the English Wikipedia")
     folder = pretrain(recipe, out=out, fresh=fresh, console=console)
     job, run = reopen(folder)
-    found = evaluate(folder, console=console)
+    found, _ = scored(folder)
     handle = RunHandle(run["tracking"]["uri"], run["tracking"]["run_id"], recipe.tracking.experiment)
     held_out = metric_history(handle, "held_out/loss")
     console.say("")
     console.say("loss by step")
-    console.say(
-        loss_curve(metric_history(handle, "train/loss"), held_out, marks={"unigram": found.unigram_loss})
-    )
+    console.say(loss_curve(metric_history(handle, "train/loss"), held_out, marks={"unigram": found.unigram_loss}))
     console.say("")
     if held_out and held_out[0][0] == 0:
         console.say(f"held-out perplexity before training: {math.exp(held_out[0][1]):.1f}")
@@ -47,7 +46,7 @@ def demo(*, out: Path | None = None, fresh: bool = False, console: Console) -> P
         for line in lines_of(filled):
             console.say(line)
     console.say("")
-    console.say(f"the model: {folder / MODEL}")
+    console.say(f"the model: {shown(folder / MODEL)}")
     console.say(f"the run in MLflow: {how_to_open(handle.uri)}")
     console.say(f"done in {time.monotonic() - began:.0f} s")
     return folder

@@ -11,6 +11,7 @@ from corruption.errors import InputError
 from pipelines.console import Console
 from pipelines.held_out_batches import HeldOutBatches
 from pipelines.job import MODEL, Job
+from pipelines.readable import shown
 from pipelines.run_folder import reopen
 from pipelines.store import json_bytes, write_atomically
 from pipelines.unigram import unigram_counts, unigram_loss
@@ -43,23 +44,30 @@ def evaluate(run: Path, *, console: Console) -> Evaluation:
 
     Raises InputError when there is nothing to score.
     """
-    import torch
-
-    from trainers.objectives import objective as make_objective
-
-    folder = run.expanduser().absolute()
-    job, _ = reopen(folder)
-    if job.data.perplexity is None:
-        raise InputError(f"run {run}", f"the objective {job.recipe.objective.kind} has no perplexity", "give another run")
-    torch.manual_seed(0)
-    objective = make_objective(**job.recipe.objective.model_dump())
-    module, what = load_module(job, objective)
-    console.say(f"scoring {what} on the held-out passages of {job.store}")
-    found = score(job, objective, module)
-    write_atomically(folder / EVALUATION, json_bytes({"what": what, **found.__dict__}))
+    found, what = scored(run)
+    console.say(f"scored {what} on the held-out passages")
     for line in table(found):
         console.say(line)
     return found
+
+
+def scored(run: Path) -> tuple[Evaluation, str]:
+    """The scores of a run, also written to its evaluation.json, and which model or checkpoint they are of."""
+    from pipelines.quiet import quiet_transformers
+    from trainers.objectives import objective as make_objective
+
+    quiet_transformers()
+    folder = run.expanduser().absolute()
+    job, _ = reopen(folder)
+    if job.data.perplexity is None:
+        raise InputError(
+            f"run {run}", f"the objective {job.recipe.objective.kind} has no perplexity", "give another run"
+        )
+    objective = make_objective(**job.recipe.objective.model_dump())
+    module, what = load_module(job, objective)
+    found = score(job, objective, module)
+    write_atomically(folder / EVALUATION, json_bytes({"what": what, **found.__dict__}))
+    return found, what
 
 
 def load_module(job: Job, objective: Objective) -> tuple[nn.Module, str]:
@@ -73,13 +81,13 @@ def load_module(job: Job, objective: Objective) -> tuple[nn.Module, str]:
     if (folder / MODEL).exists():
         spec = ModelSpec(kind=recipe.model.kind, init=str(folder / MODEL))
         module = objective.build(spec, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
-        return module, f"the model {folder / MODEL}"
+        return module, f"the model {shown(folder / MODEL)}"
     found, _ = checkpoint.latest(job.checkpoints)
     if found is None:
         raise InputError(f"run {folder}", "it has neither a model nor a checkpoint yet", "let pretrain go on")
     module = objective.build(recipe.model, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
     restore(checkpoint.load(found, job.identity), module, build_optimizer(module, recipe.train))
-    return module, f"the checkpoint {found}"
+    return module, f"the checkpoint {shown(found)}"
 
 
 def score(job: Job, objective: Objective, module: nn.Module) -> Evaluation:
@@ -95,9 +103,7 @@ def score(job: Job, objective: Objective, module: nn.Module) -> Evaluation:
     if not labels:
         raise InputError("evaluation", "the held-out passages carry no label", "raise the corruption's rate")
     term = job.data.perplexity
-    return Evaluation(
-        labels, own[f"loss/{term}"], own.get("accuracy", math.nan), shuffled[f"loss/{term}"], floor
-    )
+    return Evaluation(labels, own[f"loss/{term}"], own.get("accuracy", math.nan), shuffled[f"loss/{term}"], floor)
 
 
 def table(found: Evaluation) -> list[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from corruption.noise import below, draw, stream
 from corruption.ragged import Ragged
@@ -35,7 +38,7 @@ def fill_masks(job: Job, how_many: int = 3, best: int = 3) -> list[Filled]:
 
     from pipelines.tokenizers import load_tokenizer
 
-    tokenizer = load_tokenizer(str(Path(job.store) / "tokenizer"))
+    tokenizer: Any = load_tokenizer(str(Path(job.store) / "tokenizer"))
     model = AutoModelForMaskedLM.from_pretrained(Path(job.folder) / MODEL).eval()
     filled = []
     for tokens, place in _chosen(job, tokenizer, how_many):
@@ -59,7 +62,7 @@ def fill_masks(job: Job, how_many: int = 3, best: int = 3) -> list[Filled]:
     return filled
 
 
-def _chosen(job: Job, tokenizer: object, how_many: int) -> list[tuple[np.ndarray, int]]:
+def _chosen(job: Job, tokenizer: Any, how_many: int) -> list[tuple[np.ndarray, int]]:
     store = job.opened_store()
     names = ["key", "tokens", "word_start"]
     tables = [store.read(shard, [int(n)], names) for shard, n in zip(store.held_out.shard, store.held_out.number)]
@@ -87,12 +90,12 @@ def _chosen(job: Job, tokenizer: object, how_many: int) -> list[tuple[np.ndarray
     return found
 
 
-def _frequencies(tables: list, size: int) -> np.ndarray:  # type: ignore[type-arg]
+def _frequencies(tables: Sequence[pa.Table], size: int) -> np.ndarray:
     counts = np.zeros(size, np.int64)
     for table in tables:
         counts += np.bincount(Ragged.from_arrow(table["tokens"]).values, minlength=size)
     return counts
 
 
-def _letters(tokenizer, token: int) -> str:  # type: ignore[no-untyped-def]
+def _letters(tokenizer: Any, token: int) -> str:
     return "".join(c for c in tokenizer.decode([token]) if c.isalpha())

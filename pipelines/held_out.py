@@ -17,7 +17,9 @@ from pipelines.store_writer import HELD_OUT, TRAIN, write_shard
 LEAST = 2
 
 
-def at_least_two_documents(folder: Path, records: Sequence[dict[str, Any]], row_group_tokens: int) -> list[dict[str, Any]]:
+def at_least_two_documents(
+    folder: Path, records: Sequence[dict[str, Any]], row_group_tokens: int
+) -> list[dict[str, Any]]:
     """The shards of all parts; where the share held out fewer than two documents, the next ones by hash follow.
 
     Moving a document makes two new shards of its part. Raises InputError when fewer than three documents leave

@@ -73,9 +73,7 @@ class Job:
         chain, frame = self.recipe.chain(), FRAMES[self.data.frame](columns=self.data.columns)
         chain.check(self.vocabulary)
         frame.check(self.vocabulary)
-        return Feed(
-            self.store, self.recipe.seed, plan.geometry, chain, frame, self.vocabulary, dict(self.data.counted)
-        )
+        return Feed(self.store, self.recipe.seed, plan.geometry, chain, frame, self.vocabulary, dict(self.data.counted))
 
     @property
     def checkpoints(self) -> Path:

@@ -116,9 +116,7 @@ def _count(histogram: npt.NDArray[np.int64], positions: npt.NDArray[np.int64], l
 
 
 @njit(cache=True, nogil=True)
-def _thin(
-    histogram: npt.NDArray[np.int64], share: float, prefix: np.uint64, out: npt.NDArray[np.int64]
-) -> None:
+def _thin(histogram: npt.NDArray[np.int64], share: float, prefix: np.uint64, out: npt.NDArray[np.int64]) -> None:
     for length in range(len(histogram)):
         u = np.float64(draw(prefix, np.uint64(length)) >> np.uint64(11)) / 9007199254740992.0
         out[length] = min(histogram[length], np.int64(np.floor(histogram[length] * share + u)))
@@ -147,9 +145,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not len(self.row_groups) or not self.row_groups.rows:
-            raise InputError(
-                "store", "it holds no passage to train on", "add documents, or lower corpus.held_out"
-            )
+            raise InputError("store", "it holds no passage to train on", "add documents, or lower corpus.held_out")
         longest = int(np.flatnonzero(self.row_groups.histogram.sum(axis=0)).max())
         widest = int(self.geometry.positions[: longest + 1].max())
         if widest > self.geometry.microbatch_tokens:
@@ -192,9 +188,7 @@ class Plan:
         copy = np.concatenate([copy, whole[partial]])
         if not len(group):
             raise InputError("corpus weights", f"they leave no passage in epoch {epoch}", "raise a weight")
-        bits = rank_bits(
-            stream(self.seed, "papermoth.order", epoch), (group * 65536 + copy).astype(np.uint64)
-        )
+        bits = rank_bits(stream(self.seed, "papermoth.order", epoch), (group * 65536 + copy).astype(np.uint64))
         order = np.argsort(bits, kind="stable")
         return Epoch(epoch, group[order], copy[order], share[order], self.geometry.window_row_groups)
 
@@ -206,9 +200,7 @@ class Plan:
             return whole
         rows = zip(epoch.row_group[part].tolist(), epoch.copy[part].tolist(), epoch.share[part].tolist())
         histogram = self.row_groups.histogram
-        parts = [
-            kept(histogram[group], share, self.seed, epoch.number, group, copy) for group, copy, share in rows
-        ]
+        parts = [kept(histogram[group], share, self.seed, epoch.number, group, copy) for group, copy, share in rows]
         total: npt.NDArray[np.int64] = np.sum(parts, axis=0)
         return total
 

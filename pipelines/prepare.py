@@ -23,11 +23,12 @@ from pipelines.held_out import at_least_two_documents
 from pipelines.outcome import JobFailed
 from pipelines.passages import PassageSettings
 from pipelines.ray_session import ray_session
+from pipelines.readable import shown
 from pipelines.recipe import Recipe
 from pipelines.shard_task import PARTS, ShardSettings, make_shards, part_name, read_group
 from pipelines.store import MANIFEST, Store, json_bytes, open_store, write_atomically
 from pipelines.store_writer import finish_store
-from pipelines.tokenizer_job import ensure_tokenizer, units_fingerprint
+from pipelines.tokenizer_job import ensure_tokenizer, files_fingerprint
 from trainers.objectives.columns import OBJECTIVE_COLUMNS
 
 if TYPE_CHECKING:
@@ -81,17 +82,20 @@ def prepare(
     from pipelines.tokenizers import load_tokenizer, tokenizer_fingerprint
 
     if recipe.corpus.store is not None:
-        store = open_store(Path(recipe.corpus.store).expanduser())
+        store = open_store(Path(recipe.corpus.store).expanduser().absolute())
+        _same_settings(recipe, store)
+        store.check_files()
         tokenizer = load_tokenizer(str(store.folder / "tokenizer"))
         console.say(f"using the store {store.folder}: {_amount(store)}")
         return PrepareReport(store, tokenizer, True, _tally(store.manifest["tally"]))
-    from pipelines.sources import list_units
+    from pipelines.sources import list_files, list_units
 
-    units = list_units(recipe.corpus.located(), Path.cwd())
-    tokenizer = ensure_tokenizer(recipe, units, console=console)
+    located = recipe.corpus.located()
+    files = list_files(located, Path.cwd())
+    tokenizer = ensure_tokenizer(recipe, files, console=console)
     settings = _settings(recipe)
     request = {
-        "units": units_fingerprint(units),
+        "files": files_fingerprint(files),
         "tokenizer": tokenizer_fingerprint(tokenizer),
         "settings": settings,
     }
@@ -105,7 +109,7 @@ def prepare(
         if store.manifest.get("request") != name:
             raise InputError(f"store {folder}", "it was prepared from something else", "use another --out, or --fresh")
         store.check_files()
-        console.say(f"reusing the store {_short(folder)}: {_amount(store)}")
+        console.say(f"reusing the store {shown(folder)}: {_amount(store)}")
         tally = _tally(store.manifest["tally"])
         _strict(strict, tally, folder)
         return PrepareReport(store, tokenizer, True, tally)
@@ -118,14 +122,15 @@ def prepare(
         recipe.corpus.row_group_tokens,
         len(tokenizer),
     )
-    console.say(f"preparing {len(units)} {'unit' if len(units) == 1 else 'units'} into {_short(folder)}")
+    units = list_units(located, Path.cwd())
+    console.say(f"preparing {len(files)} {'file' if len(files) == 1 else 'files'} into {shown(folder)}")
     with ray_session(address):
         names = _run(units, shard_settings, workers, console)
     about = {
         "request": name,
         "settings": settings,
         "tokenizer": {"fingerprint": request["tokenizer"], "name": _tokenizer_name(recipe)},
-        "sources": _sources(recipe, units),
+        "sources": _sources(recipe, files),
     }
     store, tally = _finish(folder, names, about, tokenizer, recipe, console)
     _strict(strict, tally, folder)
@@ -139,6 +144,17 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
         "held_out": recipe.corpus.held_out,
         "row_group_tokens": recipe.corpus.row_group_tokens,
     }
+
+
+def _same_settings(recipe: Recipe, store: Store) -> None:
+    """Refuse a store that was cut otherwise than the recipe says: the recipe's numbers would silently do nothing."""
+    made, wanted = store.manifest["settings"], _settings(recipe)
+    if wrong := [key for key in wanted if wanted[key] != made[key]]:
+        key = wrong[0]
+        name = {"budget": "corpus.max_tokens (without special tokens)"}.get(key, f"corpus.{key}")
+        raise InputError(
+            name, f"{wanted[key]}, but the store {store.folder} was made with {made[key]}", "make them equal"
+        )
 
 
 def grouped(units: Sequence[Unit]) -> list[list[Unit]]:
@@ -162,16 +178,28 @@ def _run(units: Sequence[Unit], settings: ShardSettings, workers: int | None, co
     groups = grouped(units)
     total = sum(unit.size for unit in units)
     part_bytes = max(PART_BYTES[0], min(PART_BYTES[1], total // 64))
-    table = pa.table({"group": pa.array(range(len(groups)), pa.int32()), "units": [cloudpickle.dumps(g) for g in groups]})
+    table = pa.table(
+        {"group": pa.array(range(len(groups)), pa.int32()), "units": [cloudpickle.dumps(g) for g in groups]}
+    )
     parts: dict[int, dict[int, bool]] = {}
     done = Counter[str]()
+    console.progress("prepare", 0, len(groups), unit="groups", tokens=0, documents=0)
     dataset = (
         ray.data.from_arrow(table)
         .repartition(target_num_rows_per_block=1, strict=True)
-        .map_batches(_read, batch_size=1, batch_format="pyarrow", fn_kwargs={"part_bytes": part_bytes})
+        .map_batches(
+            _read,  # type: ignore[arg-type]
+            batch_size=1,
+            batch_format="pyarrow",
+            fn_kwargs={"part_bytes": part_bytes},
+        )
         .repartition(target_num_rows_per_block=1, strict=True)
         .map_batches(
-            _make, batch_size=1, batch_format="pyarrow", fn_kwargs={"settings": settings}, concurrency=workers
+            _make,  # type: ignore[arg-type]
+            batch_size=1,
+            batch_format="pyarrow",
+            fn_kwargs={"settings": settings},
+            concurrency=workers,
         )
     )
     for line in dataset.iter_rows():
@@ -209,7 +237,9 @@ def _finish(
         counts.update(record["counts"])
     if not tally.adds_up():
         raise RuntimeError(f"{tally.rows} rows read, but not all are accounted for: {tally.to_json()}")
-    lines = [json.dumps(line, ensure_ascii=False, sort_keys=True) for record in records for line in record["quarantine"]]
+    lines = [
+        json.dumps(line, ensure_ascii=False, sort_keys=True) for record in records for line in record["quarantine"]
+    ]
     write_atomically(folder / QUARANTINE_FILE, "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass"))
     _say_rejects(tally, counts, folder, console)
     if not counts["passages"]:
@@ -231,8 +261,8 @@ def _finish(
     shutil.rmtree(folder / PARTS)
     (folder / REQUEST).unlink()
     store = open_store(folder)
-    console.done("prepare", passages=store.manifest["passages"], tokens=store.manifest["tokens"])
-    console.say(f"store {_short(folder)}: {_amount(store)}")
+    console.done("prepare", documents=tally.documents, tokens=counts["tokens"], unit="groups")
+    console.say(f"store {shown(folder)}: {_amount(store)}")
     return store, tally
 
 
@@ -242,7 +272,7 @@ def _say_rejects(tally: Tally, counts: Counter[str], folder: Path, console: Cons
         if what:
             console.say(f"  {title}: " + ", ".join(f"{n} {reason}" for reason, n in what.most_common()))
     if tally.rejects:
-        console.warn(f"{tally.rejects.total()} rows or files were rejected; see {_short(folder / QUARANTINE_FILE)}")
+        console.warn(f"{tally.rejects.total()} rows or files were rejected; see {shown(folder / QUARANTINE_FILE)}")
     if counts["unsegmented_documents"]:
         console.warn(
             f"{counts['unsegmented_documents']} documents hold Chinese, Japanese, Thai or another script without spaces "
@@ -252,7 +282,9 @@ def _say_rejects(tally: Tally, counts: Counter[str], folder: Path, console: Cons
 
 def _strict(strict: bool, tally: Tally, folder: Path) -> None:
     if strict and tally.rejects:
-        raise JobFailed(f"--strict: {tally.rejects.total()} rows or files were rejected; see {folder / QUARANTINE_FILE}")
+        raise JobFailed(
+            f"--strict: {tally.rejects.total()} rows or files were rejected; see {folder / QUARANTINE_FILE}"
+        )
 
 
 def _claim(folder: Path, request: str) -> None:
@@ -278,13 +310,11 @@ def _tally(plain: dict[str, Any]) -> Tally:
     return Tally(plain["rows"], plain["documents"], **reasons)
 
 
-def _sources(recipe: Recipe, units: Sequence[Unit]) -> list[dict[str, Any]]:
+def _sources(recipe: Recipe, files: Sequence[Unit]) -> list[dict[str, Any]]:
     found = []
     for i, source in enumerate(recipe.corpus.sources):
-        own = [unit for unit in units if unit.source == i]
-        files = {unit.relative: unit.size for unit in own if unit.part is None or unit.part[0] == 0}
-        formats = sorted({unit.format for unit in own})
-        found.append({"name": source.name or "", "formats": formats, "files": len(files) or len({u.relative for u in own})})
+        own = [file for file in files if file.source == i]
+        found.append({"name": source.name or "", "formats": sorted({f.format for f in own}), "files": len(own)})
     return found
 
 
@@ -299,14 +329,6 @@ def _amount(store: Store) -> str:
         f"{passages['train']:,} passages and {tokens['train']:,} tokens to train on, "
         f"{passages['held_out']:,} passages held out"
     )
-
-
-def _short(path: Path) -> str:
-    """The path below the working directory where it lies there."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
 
 
 def vocabulary_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.console import Console
 from pipelines.identity import identity, identity_parts
@@ -15,6 +15,7 @@ from pipelines.job import MODEL, OUTCOME, Job, flat_identity
 from pipelines.outcome import JobFailed
 from pipelines.prepare import PrepareReport, prepare, vocabulary_of
 from pipelines.ray_session import PLUMBING, ray_session
+from pipelines.readable import shown
 from pipelines.recipe import Recipe
 from pipelines.run_folder import RUN, claim, refuse_foreign
 from pipelines.store import json_bytes, write_atomically
@@ -48,7 +49,9 @@ def pretrain(
     run = claim(folder, job)
     done, _ = job.resume_point()
     if done >= recipe.train.steps and (folder / MODEL).exists():
-        console.say(f"already at step {done} of {recipe.train.steps}: nothing to do. The model is in {_short(folder / MODEL)}")
+        console.say(
+            f"already at step {done} of {recipe.train.steps}: nothing to do. The model is in {shown(folder / MODEL)}"
+        )
         return folder
     _launch(job, folder, run, done, address, console)
     return folder
@@ -60,9 +63,7 @@ def bind(recipe: Recipe, report: PrepareReport, out: Path | None = None) -> tupl
 
     vocabulary = vocabulary_of(report.tokenizer)
     kind = recipe.objective.kind
-    parts = identity_parts(
-        recipe, corpus=report.store.identity, tokenizer=tokenizer_fingerprint(report.tokenizer)
-    )
+    parts = identity_parts(recipe, corpus=report.store.identity, tokenizer=tokenizer_fingerprint(report.tokenizer))
     folder = (out or RUNS / f"{recipe.name}-{identity(parts)[:8]}").expanduser().absolute()
     job = Job(recipe, str(report.store.folder), str(folder), vocabulary, flat_identity(parts))
     check_tokenizer(report.tokenizer, job.data.needs_tokens, kind, None)
@@ -76,7 +77,7 @@ def say_plan(job: Job, folder: Path, console: Console) -> None:
 
     recipe, plan = job.recipe, job.plan()
     size = model_size(recipe.model, job.vocabulary, recipe.corpus.max_tokens)
-    console.say(f"run {recipe.name} in {_short(folder)}")
+    console.say(f"run {recipe.name} in {shown(folder)}")
     console.say(
         f"plan: {recipe.train.steps:,} steps ({plan.epochs_of(recipe.train.steps):.2f} epochs) of "
         f"{recipe.train.lanes} microbatches of at most {recipe.train.microbatch_tokens:,} positions; "
@@ -128,13 +129,13 @@ def _launch(job: Job, folder: Path, run: dict[str, Any], done: int, address: str
             profile={"passages": store.manifest["passages"], "tokens": store.manifest["tokens"]},
         )
     (folder / OUTCOME).unlink(missing_ok=True)
-    status = "FAILED"
+    status: Literal["FINISHED", "FAILED", "KILLED"] = "FAILED"
     try:
         with ray_session(address, cpus=_local_cpus(recipe)), SystemMetrics(handle):
             _fit(replace(job, tracking=handle), folder, done, address is None, console)
         outcome = json.loads((folder / OUTCOME).read_text("utf-8"))
         if outcome["status"] in ("nothing to learn from", "not finite"):
-            raise JobFailed(f"{outcome['message']}; the last checkpoint is in {_short(job.checkpoints)}")
+            raise JobFailed(f"{outcome['message']}; the last checkpoint is in {shown(job.checkpoints)}")
         log_model_folder(handle, folder / MODEL, f"{recipe.name}-{parts[:8]}", _last_held_out(handle))
         status = "FINISHED"
     except (KeyboardInterrupt, SystemExit):
@@ -142,7 +143,7 @@ def _launch(job: Job, folder: Path, run: dict[str, Any], done: int, address: str
         raise
     finally:
         finish_run(handle, status)
-    console.say(f"finished {outcome['message']}. The model is in {_short(folder / MODEL)}")
+    console.say(f"finished {outcome['message']}. The model is in {shown(folder / MODEL)}")
 
 
 def _local_cpus(recipe: Recipe) -> int:
@@ -169,7 +170,8 @@ def _fit(job: Job, folder: Path, done: int, local: bool, console: Console) -> No
 
     recipe = job.recipe
     gpus = recipe.cluster.gpus
-    use_gpu = ray.cluster_resources().get("GPU", 0) >= recipe.cluster.trainers if gpus == "auto" else bool(gpus)
+    found: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    use_gpu = found.get("GPU", 0) >= recipe.cluster.trainers if gpus == "auto" else bool(gpus)
     board = ray.remote(num_cpus=0)(Board).remote()
     options: dict[str, Any] = {"num_cpus": 1}
     trainer = TorchTrainer(
@@ -220,10 +222,3 @@ def _last_held_out(handle: Any) -> dict[str, float]:
         if history:
             found[name] = history[-1][1]
     return found
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -23,6 +23,7 @@ from corruption.vocabulary import Vocabulary
 from pipelines.documents import Document
 from pipelines.formats.unit import Unit
 from pipelines.preview_text import Tally, legend, passage_lines, rates
+from pipelines.readable import shown
 from pipelines.recipe import Recipe
 from pipelines.recipe_sections import TrainTokenizer
 from pipelines.store import Store, open_store
@@ -131,16 +132,16 @@ def find_tokenizer(recipe: Recipe) -> tuple[PreTrainedTokenizerFast, str]:
 
 
 def _trained(recipe: Recipe, asked: TrainTokenizer) -> tuple[PreTrainedTokenizerFast, str]:
-    from pipelines.sources import list_units
-    from pipelines.tokenizer_job import _folder, sample_texts
+    from pipelines.sources import list_files
+    from pipelines.tokenizer_job import sample_texts, trained_folder
     from pipelines.tokenizers import load_tokenizer, train_tokenizer
 
-    units = list_units(recipe.corpus.located(), Path.cwd())
-    folder = _folder(recipe, units)
+    files = list_files(recipe.corpus.located(), Path.cwd())
+    folder = trained_folder(recipe, files)
     if (folder / "tokenizer.json").exists():
-        return load_tokenizer(str(folder)), f"tokenizer {folder}"
+        return load_tokenizer(str(folder)), f"tokenizer {shown(folder)}"
     megabytes = min(SAMPLE_MB, asked.sample_mb)
-    texts = sample_texts(units, megabytes)
+    texts = sample_texts(files, megabytes)
     tokenizer = train_tokenizer(texts, asked.kind, asked.vocab_size, lowercase=asked.lowercase)
     return tokenizer, f"tokenizer trained just now on the first {megabytes} MB, the run's own may differ"
 

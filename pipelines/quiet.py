@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from pathlib import Path
 
 _ALWAYS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -18,6 +20,22 @@ def quiet() -> None:
     """Set what every command needs; a value that the user has set stays."""
     for name, value in _ALWAYS.items():
         os.environ.setdefault(name, value)
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(kernel_cache()))
+
+
+def kernel_cache() -> Path:
+    """Where compiled kernels are kept: a folder named by the kernels' source.
+
+    Numba looks only at the file that a kernel stands in, so a kernel compiled before another file it calls was changed
+    would be taken for new. Another name for other sources makes that impossible.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for folder in ("corruption", "pipelines"):
+        for path in sorted((Path(__file__).parent.parent / folder).rglob("*.py")):
+            if b"njit" in (source := path.read_bytes()):
+                digest.update(source)
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "papermoth" / f"kernels-{digest.hexdigest()}"
 
 
 def local_ray() -> None:
@@ -27,3 +45,11 @@ def local_ray() -> None:
     changes what later `ray start` does. A cluster named by an address keeps its own mode: not called for one.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+
+
+def quiet_transformers() -> None:
+    """No progress bars while small models load, and no advice that is meant for other uses."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]

@@ -49,12 +49,14 @@ def ray_session(address: str | None = None, *, cpus: int | None = None, gpus: in
                 include_dashboard=False,
                 object_store_memory=object_store_bytes(),
                 log_to_driver=False,
-                logging_level="ERROR",
+                logging_level=logging.ERROR,
             )
         else:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
-        raise InputError(f"--address {address}", str(error).splitlines()[0], "start the cluster or correct it") from error
+        raise InputError(
+            f"--address {address}", str(error).splitlines()[0], "start the cluster or correct it"
+        ) from error
     try:
         _hush()
         yield

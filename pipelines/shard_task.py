@@ -82,7 +82,13 @@ def _fault(item: Reject | Note) -> dict[str, str]:
 
 
 def _part(
-    group: int, part: int, source: int, last: bool, documents: list[Document], tally: Tally, faults: list[dict[str, str]]
+    group: int,
+    part: int,
+    source: int,
+    last: bool,
+    documents: list[Document],
+    tally: Tally,
+    faults: list[dict[str, str]],
 ) -> dict[str, Any]:
     sink = pa.BufferOutputStream()
     table = documents_to_table(documents)
@@ -145,9 +151,7 @@ def _build(part: Mapping[str, Any], settings: ShardSettings, name: str, fingerpr
         path = folder / f"{kind}-{name}.parquet"
         if mask.any():
             rows = passages.filter(pa.array(mask))
-            shards.append(
-                write_shard(rows, path, row_group_tokens=settings.row_group_tokens, source=part["source"])
-            )
+            shards.append(write_shard(rows, path, row_group_tokens=settings.row_group_tokens, source=part["source"]))
         else:
             path.unlink(missing_ok=True)
     distinct = {int(b): int(d) for b, d in zip(bits, doc)}

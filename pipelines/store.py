@@ -113,9 +113,7 @@ class Store:
             size = path.stat().st_size if path.exists() else None
             if size != shard["bytes"]:
                 found = "missing" if size is None else f"{size} bytes, the manifest says {shard['bytes']}"
-                raise InputError(
-                    f"store {self.folder}", f"shard {shard['name']} is {found}", "prepare it again"
-                )
+                raise InputError(f"store {self.folder}", f"shard {shard['name']} is {found}", "prepare it again")
 
     def check_content(self) -> None:
         """Refuse a store with a shard whose BLAKE2b differs from the manifest; reads everything."""
@@ -148,9 +146,7 @@ def open_store(folder: Path) -> Store:
     path = folder / MANIFEST
     if not path.exists():
         what = "is not there" if not folder.exists() else "holds no manifest.json, so it is no finished store"
-        raise InputError(
-            f"store {folder}", f"the folder {what}", "run papermoth prepare to make or finish it"
-        )
+        raise InputError(f"store {folder}", f"the folder {what}", "run papermoth prepare to make or finish it")
     manifest = json.loads(path.read_text("utf-8"))
     if manifest.get("format") != PASSAGE_FORMAT:
         raise InputError(

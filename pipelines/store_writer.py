@@ -70,9 +70,7 @@ def write_shard(passages: pa.Table, path: Path, *, row_group_tokens: int, source
     }
 
 
-def finish_store(
-    folder: Path, shards: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
-) -> dict[str, Any]:
+def finish_store(folder: Path, shards: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> dict[str, Any]:
     """Write `row_groups.parquet`, then the manifest, which makes the folder a store; returns the manifest.
 
     `about` holds what else the manifest says (settings, sources, tally); of it `about["settings"]` and
@@ -94,8 +92,7 @@ def finish_store(
     pq.write_table(pa.Table.from_pylist(rows, schema=ROW_GROUP_SCHEMA), buffer, write_page_checksum=True)
     write_atomically(folder / ROW_GROUPS, buffer.getvalue())
     listed = [
-        {key: shard[key] for key in ("name", "bytes", "blake2b", "rows", "tokens", "held_out")}
-        for shard in shards
+        {key: shard[key] for key in ("name", "bytes", "blake2b", "rows", "tokens", "held_out")} for shard in shards
     ]
     content = {
         "format": PASSAGE_FORMAT,

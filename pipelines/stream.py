@@ -34,8 +34,15 @@ class StreamBroken(RuntimeError):
     """The stream did not deliver the next microbatch of the plan. A bug or a lost window, never to be trained on."""
 
 
-def windows(plan: Plan, feed: Feed, cursor: Address, steps: int, *, corruptors: int | None = None,
-            options: Mapping[str, Any] | None = None) -> Dataset:
+def windows(
+    plan: Plan,
+    feed: Feed,
+    cursor: Address,
+    steps: int,
+    *,
+    corruptors: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Dataset:
     """The microbatches from the cursor on, enough for `steps` steps and then some.
 
     corruptors: the most window tasks at a time (None: as many as there are CPUs). options: for Ray's remote tasks, for
@@ -51,7 +58,7 @@ def windows(plan: Plan, feed: Feed, cursor: Address, steps: int, *, corruptors: 
         ray.data.from_arrow(blocks)
         .repartition(target_num_rows_per_block=1, strict=True)
         .map_batches(
-            _read_windows,
+            _read_windows,  # type: ignore[arg-type]
             batch_size=1,
             batch_format="pyarrow",
             fn_kwargs={"feed": feed},
@@ -89,7 +96,7 @@ def deal(rows: pa.Table, feed: Feed, trainers: int, chunk_steps: int) -> pa.Tabl
     lane = r * per_trainer + k
     place = s * lanes + lane
     place = np.where((lane < lanes) & (place < n), place, n).ravel()
-    filler = {
+    filler: dict[str, list[Any]] = {
         name: [FILLER] if name == "epoch" else ([[]] if pa.types.is_list(kind) else [0])
         for name, kind in zip(rows.schema.names, rows.schema.types)
     }
@@ -118,12 +125,14 @@ def deal(rows: pa.Table, feed: Feed, trainers: int, chunk_steps: int) -> pa.Tabl
     return out.cast(deal_schema(feed))
 
 
-def split(dataset: Dataset, feed: Feed, trainers: int, chunk_steps: int, options: Mapping[str, Any] | None = None) -> list[DataIterator]:
+def split(
+    dataset: Dataset, feed: Feed, trainers: int, chunk_steps: int, options: Mapping[str, Any] | None = None
+) -> list[DataIterator]:
     """One iterator for each trainer; rows come in steps of K microbatches, in lane order."""
     lanes = feed.geometry.lanes
     per_trainer = -(-lanes // trainers)
     dealt = dataset.repartition(target_num_rows_per_block=lanes * chunk_steps, strict=True).map_batches(
-        deal,
+        deal,  # type: ignore[arg-type]
         batch_size=None,
         batch_format="pyarrow",
         fn_kwargs={"feed": feed, "trainers": trainers, "chunk_steps": chunk_steps},

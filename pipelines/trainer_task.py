@@ -152,7 +152,7 @@ def _steps(iterator: Any, feed: Feed, trainers: int, cursor: Address, first: int
                 columns, lengths = flat_columns(rows, i, feed.frame.columns)
                 lanes.append(Lane(lane, columns, lengths))
         counts = {name: rows[f"step_{name}"][0].as_py() for name in feed.counted}
-        yield Step(number, lanes, counts, tuple(next_address(rows)), rows["step_tokens"][0].as_py())
+        yield Step(number, lanes, counts, next_address(rows), rows["step_tokens"][0].as_py())
 
 
 class Digests:

@@ -24,8 +24,11 @@ from pipelines.store import Store, open_store
 class Frame(Protocol):
     """How an objective's examples are framed; see corruption.frame."""
 
-    columns: tuple[str, ...]
-    extra: int
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def extra(self) -> int: ...
 
     def check(self, vocabulary: Vocabulary) -> None: ...
 
@@ -87,9 +90,7 @@ def read_rows(
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(copy_of_row)
 
 
-def _shared(
-    feed: Feed, epoch: int, group: int, copy: int, share: float, table: pa.Table
-) -> npt.NDArray[np.int64]:
+def _shared(feed: Feed, epoch: int, group: int, copy: int, share: float, table: pa.Table) -> npt.NDArray[np.int64]:
     """The rows a share keeps, in stored order: of each length as many as the plan counts, by a keyed draw."""
     histogram = _store(feed.store).train.histogram[group]
     wanted = kept(histogram, share, feed.seed, epoch, group, copy)
@@ -134,9 +135,7 @@ def read_window(row: Mapping[str, Any], feed: Feed) -> pa.Table:
     chosen = batch.take(np.concatenate(wanted))
     corrupted = feed.chain.apply(chosen, seed=feed.seed, epoch=epoch, vocabulary=feed.vocabulary)
     framed = feed.frame.apply(corrupted, feed.vocabulary)
-    return _microbatch_table(
-        feed, epoch, window, skip, int(row["windows"]), len(microbatches), wanted, chosen, framed
-    )
+    return _microbatch_table(feed, epoch, window, skip, int(row["windows"]), len(microbatches), wanted, chosen, framed)
 
 
 def _microbatch_table(
