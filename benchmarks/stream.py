@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--tokens", type=int, default=30_000_000)
     given = parser.parse_args()
-    from pipelines.ray_session import PLUMBING, ray_session
+    from pipelines.ray_session import PLUMBING, RaySession
 
     lines = [
         f"{LANES} lanes of {MICROBATCH} positions, {CHUNK} steps a block, {given.steps} steps, "
@@ -133,7 +133,8 @@ def main() -> None:
         real = LANES * MICROBATCH * (1 - plan.padding())
         plain = plain_loop(plan, feed, min(given.steps, 300))
         lines.append(f"| plain loop, one core, no Ray | | {plain:.1f} | {real / plain / 1000:.1f} |")
-        with ray_session(cpus=2 + PLUMBING):
+        with RaySession(cpus=2 + PLUMBING) as session:
+            session.start()
             for trainers in (1, 2):
                 start, step = through_ray(plan, feed, given.steps, trainers)
                 lines.append(f"| Ray, {trainers} trainer(s) | {start:.1f} | {step:.1f} | {real / step / 1000:.1f} |")

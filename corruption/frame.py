@@ -17,15 +17,12 @@ from corruption.vocabulary import Vocabulary
 
 @njit(cache=True, nogil=True)
 def _surround(values: Int32, offsets: Int64, first: int, last: int, out: Int32) -> None:
-    j = 0
     for row in range(len(offsets) - 1):
-        out[j] = first
-        j += 1
-        for i in range(offsets[row], offsets[row + 1]):
-            out[j] = values[i]
-            j += 1
-        out[j] = last
-        j += 1
+        a, b = offsets[row], offsets[row + 1]
+        start, end = a + 2 * row, b + 2 * row + 1
+        out[start] = first
+        out[start + 1 : end] = values[a:b]
+        out[end] = last
 
 
 @dataclass(frozen=True)
@@ -79,10 +76,8 @@ def _pad(values: Int32, lengths: Int64, fill: int, out: Int64) -> None:
     start = 0
     for row in range(len(lengths)):
         n = lengths[row]
-        for i in range(n):
-            out[row, i] = values[start + i]
-        for i in range(n, out.shape[1]):
-            out[row, i] = fill
+        out[row, :n] = values[start : start + n]
+        out[row, n:] = fill
         start += n
 
 

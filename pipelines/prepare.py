@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from pipelines.formats.unit import Unit
 from pipelines.held_out import at_least_two_documents
 from pipelines.outcome import JobFailed
 from pipelines.passages import PassageSettings
-from pipelines.ray_session import ray_session
+from pipelines.ray_session import RaySession
 from pipelines.readable import shown
 from pipelines.recipe import Recipe
 from pipelines.shard_task import PARTS, ShardSettings, make_shards, part_name, read_group
@@ -72,11 +74,13 @@ def prepare(
     fresh: bool = False,
     strict: bool = False,
     address: str | None = None,
+    session: RaySession | None = None,
     console: Console,
 ) -> PrepareReport:
     """Make the recipe's passage store, or find it made.
 
-    workers: most shard tasks at a time. fresh: throw away what is in the folder. Raises InputError when nothing in the
+    workers: most shard tasks at a time (None: one a core here, as Ray sees fit on a cluster). session: a Ray to
+    share with what comes after. fresh: throw away what is in the folder. Raises InputError when nothing in the
     sources can be used or the folder belongs to something else, JobFailed under `strict` when a row was rejected.
     """
     from pipelines.tokenizers import load_tokenizer, tokenizer_fingerprint
@@ -124,7 +128,10 @@ def prepare(
     )
     units = list_units(located, Path.cwd())
     console.say(f"preparing {len(files)} {'file' if len(files) == 1 else 'files'} into {shown(folder)}")
-    with ray_session(address):
+    if workers is None and address is None:
+        workers = os.cpu_count()
+    with nullcontext(session) if session else RaySession(address) as ray:
+        ray.start()
         names = _run(units, shard_settings, workers, console)
     about = {
         "request": name,

@@ -14,7 +14,7 @@ from pipelines.identity import identity, identity_parts
 from pipelines.job import MODEL, OUTCOME, Job, flat_identity
 from pipelines.outcome import JobFailed
 from pipelines.prepare import PrepareReport, prepare, vocabulary_of
-from pipelines.ray_session import PLUMBING, ray_session
+from pipelines.ray_session import PLUMBING, RaySession
 from pipelines.readable import shown
 from pipelines.recipe import Recipe
 from pipelines.run_folder import RUN, claim, refuse_foreign
@@ -38,7 +38,20 @@ def pretrain(
     The store is prepared first where it is missing. Raises InputError for what the user can correct, JobFailed when
     training broke or there was nothing to learn.
     """
-    report = prepare(recipe, strict=strict, address=address, console=console)
+    with RaySession(address, cpus=_local_cpus(recipe)) as session:
+        report = prepare(recipe, strict=strict, address=address, session=session, console=console)
+        return _pretrain(recipe, report, out, fresh, dry_run, session, console)
+
+
+def _pretrain(
+    recipe: Recipe,
+    report: PrepareReport,
+    out: Path | None,
+    fresh: bool,
+    dry_run: bool,
+    session: RaySession,
+    console: Console,
+) -> Path:
     job, folder = bind(recipe, report, out)
     say_plan(job, folder, console)
     if dry_run:
@@ -53,7 +66,7 @@ def pretrain(
             f"already at step {done} of {recipe.train.steps}: nothing to do. The model is in {shown(folder / MODEL)}"
         )
         return folder
-    _launch(job, folder, run, done, address, console)
+    _launch(job, folder, run, done, session, console)
     return folder
 
 
@@ -93,7 +106,7 @@ def say_plan(job: Job, folder: Path, console: Console) -> None:
     )
 
 
-def _launch(job: Job, folder: Path, run: dict[str, Any], done: int, address: str | None, console: Console) -> None:
+def _launch(job: Job, folder: Path, run: dict[str, Any], done: int, session: RaySession, console: Console) -> None:
     from dataclasses import replace
 
     from pipelines.tracking import SystemMetrics, finish_run, log_dataset, log_model_folder, open_run
@@ -131,8 +144,9 @@ def _launch(job: Job, folder: Path, run: dict[str, Any], done: int, address: str
     (folder / OUTCOME).unlink(missing_ok=True)
     status: Literal["FINISHED", "FAILED", "KILLED"] = "FAILED"
     try:
-        with ray_session(address, cpus=_local_cpus(recipe)), SystemMetrics(handle):
-            _fit(replace(job, tracking=handle), folder, done, address is None, console)
+        session.start()
+        with SystemMetrics(handle):
+            _fit(replace(job, tracking=handle), folder, done, console)
         outcome = json.loads((folder / OUTCOME).read_text("utf-8"))
         if outcome["status"] in ("nothing to learn from", "not finite"):
             raise JobFailed(f"{outcome['message']}; the last checkpoint is in {shown(job.checkpoints)}")
@@ -156,7 +170,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _fit(job: Job, folder: Path, done: int, local: bool, console: Console) -> None:
+def _fit(job: Job, folder: Path, done: int, console: Console) -> None:
     """Run the TorchTrainer to its end; a trainer's own traceback is what a bug shows."""
     # A short interval: a dead trainer is noticed soon.
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from corruption.errors import InputError
@@ -22,46 +20,64 @@ ones wait until the first have read everything. They use next to no time, so the
 """
 
 
-@contextmanager
-def ray_session(address: str | None = None, *, cpus: int | None = None, gpus: int | None = None) -> Iterator[None]:
-    """Ray is up inside the block; what we started is shut down after it, what we found is left as it was.
+class RaySession:
+    """Ray for the jobs of one command: started when the first needs it, used by all, and shut down at the end.
 
-    cpus: how many CPUs our own local Ray counts (None: all there are). Raises InputError when no cluster answers at
-    `address`.
+    A Ray that already runs in this process is used and left as it was. Use it as a context manager.
     """
-    quiet()
-    if address is None:
-        local_ray()
-    import ray
 
-    if ray.is_initialized():
+    def __init__(self, address: str | None = None, *, cpus: int | None = None, gpus: int | None = None) -> None:
+        """cpus and gpus: how many our own local Ray counts (None: all there are)."""
+        self.address, self._cpus, self._gpus = address, cpus, gpus
+        self._ours = False
+
+    def start(self) -> None:
+        """Make sure that Ray is up. Raises InputError when no cluster answers at the address."""
+        quiet()
+        if self.address is None:
+            local_ray()
+        import ray
+
+        if not ray.is_initialized():
+            logging.getLogger("ray").setLevel(logging.ERROR)
+            try:
+                if self.address is None:
+                    self._start_local()
+                else:
+                    ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
+            except ConnectionError as error:
+                reason = str(error).splitlines()[0]
+                raise InputError(f"--address {self.address}", reason, "start the cluster or correct it") from error
+            self._ours = True
         _hush()
-        yield
-        return
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    try:
-        if address is None:
-            _without_startup_warning()
-            ray.init(
-                address="local",
-                num_cpus=cpus,
-                num_gpus=gpus,
-                include_dashboard=False,
-                object_store_memory=object_store_bytes(),
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        else:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError as error:
-        raise InputError(
-            f"--address {address}", str(error).splitlines()[0], "start the cluster or correct it"
-        ) from error
-    try:
-        _hush()
-        yield
-    finally:
-        ray.shutdown()
+
+    def _start_local(self) -> None:
+        import ray
+
+        _without_startup_warning()
+        ray.init(
+            address="local",
+            num_cpus=self._cpus,
+            num_gpus=self._gpus,
+            include_dashboard=False,
+            object_store_memory=object_store_bytes(),
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+
+    def close(self) -> None:
+        """Shut down what `start` started."""
+        if self._ours:
+            import ray
+
+            ray.shutdown()
+            self._ours = False
+
+    def __enter__(self) -> RaySession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _hush() -> None:

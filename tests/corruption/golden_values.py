@@ -70,9 +70,7 @@ def main() -> None:
     """Write both files."""
     FOLDER.mkdir(exist_ok=True)
     for name, values in (("noise", noise()), ("mask", mask())):
-        lines = [
-            f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value)}" for key, value in values.items()
-        ]
+        lines = [f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value)}" for key, value in values.items()]
         text = "{\n" + ",\n".join([f'  "when": {json.dumps(WHEN)}', *lines]) + "\n}\n"
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
 

@@ -41,9 +41,7 @@ def batch(
     )
 
 
-def random_rows(
-    n: int, longest: int, seed: int, size: int = SIZE
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def random_rows(n: int, longest: int, seed: int, size: int = SIZE) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """n rows of 0 to `longest` ids, one in twenty special, and words of one to three tokens."""
     random = np.random.default_rng(seed)
     rows, starts = [], []
@@ -86,9 +84,7 @@ def digest(found: Batch) -> str:
     h.update(found.keys.astype("<u8").tobytes() + found.copies.astype("<u8").tobytes())
     for name in sorted(found.columns):
         column = found.columns[name]
-        h.update(
-            name.encode() + column.values.astype("<i4").tobytes() + column.offsets.astype("<i8").tobytes()
-        )
+        h.update(name.encode() + column.values.astype("<i4").tobytes() + column.offsets.astype("<i8").tobytes())
     return h.hexdigest()
 
 

@@ -105,8 +105,7 @@ def test_example_keys_of_equal_documents_differ_by_number_and_of_documents_by_na
 def test_rank_bits_depend_on_the_part_alone(prefix, parts):
     found = rank_bits(prefix, np.array(parts, np.uint64))
     expected = [
-        _draws(np.uint64(stream_of), 1)[0]
-        for stream_of in (_fold(np.uint64(prefix), np.uint64(p)) for p in parts)
+        _draws(np.uint64(stream_of), 1)[0] for stream_of in (_fold(np.uint64(prefix), np.uint64(p)) for p in parts)
     ]
     assert found.tolist() == [int(e) for e in expected]
 

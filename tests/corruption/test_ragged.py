@@ -128,9 +128,7 @@ def test_take_against_a_plain_loop(rows, data):
 
 @given(st.lists(st.integers(0, 9), max_size=9))
 def test_offsets_of(lengths):
-    assert offsets_of(np.array(lengths, np.int32)).tolist() == [
-        sum(lengths[:i]) for i in range(len(lengths) + 1)
-    ]
+    assert offsets_of(np.array(lengths, np.int32)).tolist() == [sum(lengths[:i]) for i in range(len(lengths) + 1)]
 
 
 @given(batches(), st.data())
@@ -160,9 +158,7 @@ def test_batch_from_arrow_sliced_and_chunked():
 
 
 def test_batch_refuses_a_column_that_is_not_aligned():
-    table = pa.table(
-        {"key": pa.array([1], pa.uint64()), "tokens": array([[1, 2]]), "word_start": array([[1]])}
-    )
+    table = pa.table({"key": pa.array([1], pa.uint64()), "tokens": array([[1, 2]]), "word_start": array([[1]])})
     with pytest.raises(ValueError, match="word_start is not aligned"):
         Batch.from_arrow(table, ("tokens", "word_start"))
 

@@ -50,9 +50,7 @@ def test_third_parties_come_through_entry_points(names, monkeypatch):
             registry.register(Reverse)
 
     point = Point("reverse", "somewhere", registry.ENTRY_POINTS)
-    monkeypatch.setattr(
-        registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else []
-    )
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
     assert registry.kinds()["reverse"] is Reverse
     made = registry.parse_step({"kind": "reverse", "times": 3, "quietly": True})
     assert made == Reverse(3, True)

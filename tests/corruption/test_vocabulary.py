@@ -26,9 +26,7 @@ WORDS = [
 def tokenizer(words=WORDS, **special):
     """A word-level tokenizer of these words."""
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
-    special = special or {
-        f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")
-    }
+    special = special or {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
     return PreTrainedTokenizerFast(tokenizer_object=made, **special)
 
 

@@ -155,7 +155,7 @@ def test_training_options_that_cannot_be() -> None:
     def train(*args: Any, **options: Any) -> None:
         train_tokenizer(iter(["text"]), *args, **options)
 
-    with pytest.raises(InputError, match="no kind 'wordpeace'; choose one of wordpiece, bpe, unigram"):
+    with pytest.raises(InputError, match=r"no kind 'wordpeace'; choose one of wordpiece, bpe, unigram"):
         train("wordpeace", 1000)
     with pytest.raises(InputError, match="leaves 200 ids beside 100 added tokens; a bpe vocabulary needs"):
         train("bpe", 300, sentinels=100)
@@ -205,7 +205,7 @@ def test_A_19_folders_without_a_usable_tokenizer(
 def test_no_such_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for path in (str(tmp_path / "none"), "./none", "~/none-of-these"):
-        with pytest.raises(InputError, match="there is no such folder; check tokenizer.path"):
+        with pytest.raises(InputError, match=r"there is no such folder; check tokenizer.path"):
             load_tokenizer(path)
     with pytest.raises(InputError, match="it is a file; give the folder that holds it"):
         load_tokenizer(__file__)

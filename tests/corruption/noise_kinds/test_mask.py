@@ -203,9 +203,7 @@ def test_C2_one_decision_for_each_word(rows, count, seed):
     mask = Mask(rate=0.5, unit="word", count=count, mask_share=0.4, random_share=0.3)
     for (tokens, found, labels), flags in zip(masked(mask, rows, seed), starts):
         for word in words(tokens, flags):
-            kinds = {
-                ("mask" if found[i] == MASK else "keep" if found[i] == tokens[i] else "random") for i in word
-            }
+            kinds = {("mask" if found[i] == MASK else "keep" if found[i] == tokens[i] else "random") for i in word}
             assert len(kinds) == 1 or labels[word[0]] == IGNORE
 
 
@@ -235,9 +233,7 @@ def test_C2_words_of_one_token_equal_token_masking(rows, mask, seed):
 
 def test_C2_the_share_of_tokens_is_the_rate():
     random = np.random.default_rng(1)
-    rows = batch(
-        [random.integers(5, SIZE, 500) for _ in range(200)], [random.random(500) < 0.6 for _ in range(200)]
-    )
+    rows = batch([random.integers(5, SIZE, 500) for _ in range(200)], [random.random(500) < 0.6 for _ in range(200)])
     for count, slack in (("exact", 0.002), ("stochastic", 0.002), ("bernoulli", 0.006)):
         found = masked(Mask(unit="word", count=count), rows)
         share = np.mean([(labels != IGNORE).mean() for _, _, labels in found])
@@ -246,9 +242,7 @@ def test_C2_the_share_of_tokens_is_the_rate():
 
 def test_C2_a_word_longer_than_the_budget_is_taken_when_nothing_fits():
     rows = batch([[7] * 9] * 300, [[1, 0, 0] * 3] * 300)
-    counts = [
-        tuple(np.flatnonzero(labels != IGNORE)) for _, _, labels in masked(Mask(rate=0.1, unit="word"), rows)
-    ]
+    counts = [tuple(np.flatnonzero(labels != IGNORE)) for _, _, labels in masked(Mask(rate=0.1, unit="word"), rows)]
     assert set(counts) == {(0, 1, 2), (3, 4, 5), (6, 7, 8)}
 
 
@@ -415,9 +409,7 @@ def test_A_19_a_missing_mask_token_is_named_with_what_needs_it():
 def test_A_20_ids_of_a_vocabulary_of_250_000():
     large = Vocabulary.from_ids(250_000, ids=IDS, special=SPECIAL)
     ids = [32_767, 32_768, 65_535, 65_536, 249_999]
-    for tokens, out, labels in masked(
-        Mask(rate=1.0, mask_share=0.0, random_share=0.0), batch([ids]), vocabulary=large
-    ):
+    for tokens, out, labels in masked(Mask(rate=1.0, mask_share=0.0, random_share=0.0), batch([ids]), vocabulary=large):
         assert tokens.tolist() == out.tolist() == labels.tolist() == ids
     rows = batch([ids * 400] * 10)
     found = masked(Mask(rate=1.0, mask_share=0.0, random_share=1.0), rows, vocabulary=large)
