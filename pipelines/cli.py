@@ -81,6 +81,9 @@ def prepare(
     out: Out = None,
     fresh: Fresh = False,
     strict: Strict = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Most tasks at a time; one a core if not given.")
+    ] = None,
     address: Address = None,
     log: Log = "text",
 ) -> None:
@@ -90,6 +93,7 @@ def prepare(
     job(
         _recipe(recipe, set_),
         out=_folder(out),
+        workers=workers,
         fresh=fresh,
         strict=strict,
         address=address,

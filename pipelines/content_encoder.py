@@ -117,13 +117,13 @@ def pieces(text: str) -> list[tuple[int, int, bool]]:
 def _cut(text: str, start: int, limit: int) -> tuple[int, bool]:
     """The best place in (start, limit] to cut, and whether it lies inside an unbroken run."""
     for pattern in (_BETWEEN_WORDS, _AT_SPACE, _AFTER_STOP):
-        for low in (limit - _NEAR, start + 1):
+        for low in (max(limit - _NEAR, start + 1), start + 1):
             place = _last(pattern, text, low, limit)
             if place is not None:
                 return place, False
     if text[limit - 1].isspace() or text[limit].isspace():
         return limit, False
-    place = _last(_AT_MARK, text, limit - _NEAR, limit)
+    place = _last(_AT_MARK, text, max(limit - _NEAR, start + 1), limit)
     return (limit if place is None else place), True
 
 

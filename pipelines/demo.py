@@ -26,7 +26,7 @@ def demo(*, out: Path | None = None, fresh: bool = False, console: Console) -> P
 
     began = time.monotonic()
     recipe = load_recipe("demo")
-    console.say("papermoth demo: a small BERT on 106 articles of the English Wikipedia")
+    console.say("papermoth demo: a small ModernBERT on 106 articles of the English Wikipedia")
     folder = pretrain(recipe, out=out, fresh=fresh, console=console)
     job, run = reopen(folder)
     found, _ = scored(folder)

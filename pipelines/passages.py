@@ -187,9 +187,7 @@ def _mentions(
     lasts = np.searchsorted(np.maximum.accumulate(alignment.start), ends, "left")
     passages = np.searchsorted(borders, firsts, "right") - 1
     reached = 0
-    for (start, end, target), first, last, passage in zip(
-        spans, firsts.tolist(), lasts.tolist(), passages.tolist()
-    ):
+    for (start, end, target), first, last, passage in zip(spans, firsts.tolist(), lasts.tolist(), passages.tolist()):
         if first >= last:
             counts["mentions_dropped_no_token"] += 1
         elif first < reached:

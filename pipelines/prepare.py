@@ -30,7 +30,7 @@ from pipelines.recipe import Recipe
 from pipelines.shard_task import PARTS, ShardSettings, make_shards, part_name, read_group
 from pipelines.store import MANIFEST, Store, json_bytes, open_store, write_atomically
 from pipelines.store_writer import finish_store
-from pipelines.tokenizer_job import ensure_tokenizer, files_fingerprint
+from pipelines.tokenizer_job import ensure_tokenizer, files_fingerprint, is_trained
 from trainers.objectives.columns import OBJECTIVE_COLUMNS
 
 if TYPE_CHECKING:
@@ -75,12 +75,13 @@ def prepare(
     strict: bool = False,
     address: str | None = None,
     session: RaySession | None = None,
+    only_look: bool = False,
     console: Console,
 ) -> PrepareReport:
     """Make the recipe's passage store, or find it made.
 
     workers: most shard tasks at a time (None: one a core here, as Ray sees fit on a cluster). session: a Ray to
-    share with what comes after. fresh: throw away what is in the folder. Raises InputError when nothing in the
+    share with what comes after. only_look: find the store but make nothing. fresh: throw away what is in the folder. Raises InputError when nothing in the
     sources can be used or the folder belongs to something else, JobFailed under `strict` when a row was rejected.
     """
     from pipelines.tokenizers import load_tokenizer, tokenizer_fingerprint
@@ -96,6 +97,8 @@ def prepare(
 
     located = recipe.corpus.located()
     files = list_files(located, Path.cwd())
+    if only_look and not is_trained(recipe, files):
+        raise _not_prepared(recipe)
     tokenizer = ensure_tokenizer(recipe, files, console=console)
     settings = _settings(recipe)
     request = {
@@ -117,6 +120,8 @@ def prepare(
         tally = _tally(store.manifest["tally"])
         _strict(strict, tally, folder)
         return PrepareReport(store, tokenizer, True, tally)
+    if only_look:
+        raise _not_prepared(recipe)
     _claim(folder, name)
     shard_settings = ShardSettings(
         str(folder),
@@ -142,6 +147,12 @@ def prepare(
     store, tally = _finish(folder, names, about, tokenizer, recipe, console)
     _strict(strict, tally, folder)
     return PrepareReport(store, tokenizer, False, tally)
+
+
+def _not_prepared(recipe: Recipe) -> InputError:
+    return InputError(
+        f"recipe {recipe.name}", "its store is not prepared yet, and --dry-run makes nothing", "run papermoth prepare first"
+    )
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def pretrain(
     training broke or there was nothing to learn.
     """
     with RaySession(address, cpus=_local_cpus(recipe)) as session:
-        report = prepare(recipe, strict=strict, address=address, session=session, console=console)
+        report = prepare(
+            recipe, strict=strict, address=address, session=session, only_look=dry_run, console=console
+        )
         return _pretrain(recipe, report, out, fresh, dry_run, session, console)
 
 

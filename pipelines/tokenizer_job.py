@@ -65,6 +65,11 @@ def ensure_tokenizer(recipe: Recipe, files: Sequence[Unit], *, console: Console)
     return tokenizer
 
 
+def is_trained(recipe: Recipe, files: Sequence[Unit]) -> bool:
+    """Whether the recipe's tokenizer is there without training it."""
+    return recipe.tokenizer.train is None or (trained_folder(recipe, files) / "tokenizer.json").exists()
+
+
 def files_fingerprint(files: Sequence[Unit]) -> str:
     """16 hex characters of what would be read: names, sizes, first and last bytes, and how it is read.
 

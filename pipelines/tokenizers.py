@@ -245,8 +245,7 @@ def check_tokenizer(
             where,
             f"its ids go to {largest} ({token!r}), but the embedding of the model for the objective "
             f"{objective} has {embedding_size} rows",
-            f"use the tokenizer that belongs to the model, or give it {largest + 1} rows with "
-            f"resize_token_embeddings",
+            f"use the tokenizer that belongs to the model, or give it {largest + 1} rows with resize_token_embeddings",
         )
 
 

@@ -175,9 +175,7 @@ def unigram(texts: Iterator[str], size: int, lowercase: bool) -> Tokenizer:
     return tokenizer
 
 
-def canonical_scores(
-    vocabulary: Sequence[tuple[str, float]], specials: Sequence[str]
-) -> list[list[str | float]]:
+def canonical_scores(vocabulary: Sequence[tuple[str, float]], specials: Sequence[str]) -> list[list[str | float]]:
     """A trained Unigram vocabulary in canonical form: the special tokens, then by score and by piece.
 
     Characters that training had dropped come back with the lowest score plus 0, 1, 2, ... steps, in a

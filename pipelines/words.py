@@ -115,9 +115,7 @@ def text_starts(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return starts
 
 
-def given_starts(
-    text: str, kinds: npt.NDArray[np.uint8], words: Sequence[str]
-) -> npt.NDArray[np.bool_] | None:
+def given_starts(text: str, kinds: npt.NDArray[np.uint8], words: Sequence[str]) -> npt.NDArray[np.bool_] | None:
     """bool[code points]: where the user's words start in the text; None if they are not the text's words.
 
     White space is ignored on both sides, so "New York" may be one word, and an empty word is none.

@@ -24,15 +24,14 @@ _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 def _replace(
     token: int,
     decision: float,
-    stream: np.uint64,
-    number: np.uint64,
+    bits: np.uint64,
     mask_id: int,
     mask_share: float,
     changed_share: float,
     pool: Int32,
     rank: Int32,
 ) -> int:
-    """The token that stands at a chosen position: the mask, another ordinary token (draw `number`), or the token."""
+    """The token that stands at a chosen position: the mask, another ordinary token, or the token itself."""
     if decision < mask_share:
         return mask_id
     if decision >= changed_share:
@@ -41,7 +40,7 @@ def _replace(
     others = len(pool) - (1 if place >= 0 else 0)
     if others == 0:
         return token
-    j = np.int64(below(draw(stream, number), np.uint64(others)))
+    j = np.int64(below(bits, np.uint64(others)))
     if place >= 0 and j >= place:
         j += 1
     return int(pool[j])
@@ -80,12 +79,12 @@ def mask_row(
         p = np.int64(chosen[j])
         if not one_decision or p == 0 or word_start[p] == 1:
             first = p
+        at = _THREE * np.uint64(p)
         labels[p] = tokens[p]
         out[p] = _replace(
             tokens[p],
             unit(draw(stream, _THREE * np.uint64(first) + _ONE)),
-            stream,
-            _THREE * np.uint64(p) + _TWO,
+            draw(stream, at + _TWO),
             mask_id,
             mask_share,
             changed_share,

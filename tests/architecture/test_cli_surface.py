@@ -12,7 +12,7 @@ from pipelines.cli import app
 SURFACE = {
     "demo": {"--out", "--fresh", "--log"},
     "tokenizer": {"RECIPE", "--set", "--out", "--log"},
-    "prepare": {"RECIPE", "--set", "--out", "--fresh", "--strict", "--address", "--log"},
+    "prepare": {"RECIPE", "--set", "--out", "--fresh", "--strict", "--workers", "--address", "--log"},
     "preview": {"RECIPE", "--set", "--rows", "--text", "--epoch", "--width"},
     "pretrain": {"RECIPE", "--set", "--out", "--fresh", "--dry-run", "--strict", "--address", "--log"},
     "evaluate": {"RUN", "--log"},

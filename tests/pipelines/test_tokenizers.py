@@ -53,10 +53,7 @@ def test_trained_tokenizer_is_complete(kind: Kind, tmp_path: Path) -> None:
         "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
         "bpe": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
     }
-    assert (
-        tokenizer.convert_ids_to_tokens(list(range(5)))
-        == first["wordpiece" if kind == "wordpiece" else "bpe"]
-    )
+    assert tokenizer.convert_ids_to_tokens(list(range(5))) == first["wordpiece" if kind == "wordpiece" else "bpe"]
     assert len(tokenizer) == 3000
     last = tokenizer.convert_ids_to_tokens([2997, 2998, 2999])
     assert last == ["<extra_id_0>", "<extra_id_1>", "[R]"]
@@ -192,9 +189,7 @@ def lost_bert(folder: Path) -> None:
         (lambda folder: (folder / "vocab.txt").write_text("[UNK]\na\n"), "transformers cannot load it"),
     ],
 )
-def test_A_19_folders_without_a_usable_tokenizer(
-    make: Callable[[Path], object], message: str, tmp_path: Path
-) -> None:
+def test_A_19_folders_without_a_usable_tokenizer(make: Callable[[Path], object], message: str, tmp_path: Path) -> None:
     make(tmp_path)
     with pytest.raises(InputError) as caught:
         load_tokenizer(str(tmp_path))

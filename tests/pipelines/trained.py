@@ -12,8 +12,7 @@ from pipelines.tokenizers import Kind, train_tokenizer
 KINDS: tuple[Kind, ...] = ("wordpiece", "bpe", "unigram")
 # Letters apart, so that no test's phrase is one token.
 FOREIGN = (
-    "琶 琵 弹 欢 喜 我 用 型 模 测 预 年 。 日 本 テ キ ス ト "
-    "ภ า ษ ไ ท ย ส ว ั ด ี हिन्दी Zürich (été)! BERT 2024 [x] <m>"
+    "琶 琵 弹 欢 喜 我 用 型 模 测 预 年 。 日 本 テ キ ス ト ภ า ษ ไ ท ย ส ว ั ด ี हिन्दी Zürich (été)! BERT 2024 [x] <m>"
 )
 
 

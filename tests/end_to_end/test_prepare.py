@@ -1,0 +1,75 @@
+"""Prepare, disturbed: the store has the same bytes whatever the workers, and after a kill."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.end_to_end.tiny import command, environment, papermoth, wait_for, write_corpus, write_recipe
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """A hash of every file of a store, by name."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): hashlib.blake2b(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """About eight megabytes of text in a few files, so that there are several parts to be cut off between."""
+    folder = tmp_path_factory.mktemp("prepare")
+    small = write_corpus(folder / "small")
+    text = "\n\n".join(path.read_text("utf-8") for path in sorted(small.iterdir()))
+    (folder / "corpus").mkdir()
+    for number in range(8):
+        body = "\n\n".join(f"{number}.{i}\n{text}" for i in range(1 + 1_000_000 // len(text)))
+        (folder / "corpus" / f"{number}.txt").write_text(body, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(corpus: Path) -> Path:
+    recipe = write_recipe(corpus / "tiny.yaml", corpus / "corpus")
+    done = papermoth("prepare", recipe, "--out", "one", "--workers", "1", cwd=corpus)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return corpus / "one"
+
+
+def test_two_workers_write_the_same_bytes(corpus: Path, store: Path) -> None:
+    done = papermoth("prepare", corpus / "tiny.yaml", "--out", "two", "--workers", "2", cwd=corpus)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert contents(corpus / "two") == contents(store)
+    assert len([name for name in contents(store) if name.startswith("train-")]) >= 4
+
+
+@pytest.mark.timeout(400)
+def test_killed_and_run_again_it_ends_in_the_same_bytes(corpus: Path, store: Path) -> None:
+    target = corpus / "killed"
+    arguments = ("prepare", corpus / "tiny.yaml", "--out", target, "--workers", "1")
+    with subprocess.Popen(
+        command(*arguments), cwd=corpus, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True, env=environment()
+    ) as process:
+        wait_for(lambda: len(list(target.glob("parts/*.json"))) >= 1, process)
+        family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
+        for member in family:
+            if member.is_running():
+                member.kill()
+    assert not (target / "manifest.json").exists()
+    refused = papermoth("pretrain", corpus / "tiny.yaml", "--dry-run", cwd=corpus)
+    assert refused.returncode == 2 and "not prepared yet" in refused.stderr
+
+    again = papermoth(*arguments, cwd=corpus)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert contents(target) == contents(store)
+
+
+def test_a_folder_with_something_else_is_never_written_to(corpus: Path, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear reader")
+    done = papermoth("prepare", corpus / "tiny.yaml", "--out", tmp_path, cwd=corpus)
+    assert done.returncode == 2 and "not empty" in done.stderr
+    fresh = papermoth("prepare", corpus / "tiny.yaml", "--out", tmp_path, "--fresh", cwd=corpus)
+    assert fresh.returncode == 2 and (tmp_path / "letter.txt").exists()
