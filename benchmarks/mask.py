@@ -2,9 +2,9 @@
 
 All contestants turn the same 64 passages into int64 arrays `input_ids`, `labels` and `attention_mask` of 64 x 512. The
 collator gets its rows as its users give them: special tokens already in, `to_pylist()` and the call. Beside them: the
-kernels alone, a plain copy of the arrays' bytes, and tokenisation. Each round runs everyone in turn and counts processor
-time, so that a busy machine hits all alike; the best time counts. Run with `python benchmarks/mask.py`; it prints the
-table and writes benchmarks/mask.md.
+kernels alone, a plain copy of the arrays' bytes, and tokenisation. Each round runs everyone in turn and counts
+processor time, so that a busy machine hits all alike; the best time counts. Run with `python benchmarks/mask.py`; it
+prints the table and writes benchmarks/mask.md.
 """
 
 from __future__ import annotations
@@ -173,10 +173,10 @@ def report(best: dict[str, float], tokens: int) -> str:
     lines = [
         "# Masking",
         "",
-        f"{ROWS} passages of {CONTENT} tokens to padded int64 arrays of {ROWS} x {WIDTH}: one core, processor time, the",
-        "best of many rounds. The last column says how many times as fast Mask is over the whole way from Arrow rows to",
-        "padded arrays, by token or by word as the line is. Lines that begin with `from lists` leave out `to_pylist()`,",
-        "which Mask has no need of.",
+        f"{ROWS} passages of {CONTENT} tokens to padded int64 arrays of {ROWS} x {WIDTH}: one core, processor time,",
+        "best of many rounds. The last column says how many times as fast Mask is over the whole way from Arrow rows",
+        "to padded arrays, by token or by word as the line is. Lines that begin with `from lists` leave out",
+        "`to_pylist()`, which Mask has no need of.",
         "",
         "| | Mtok/s | microseconds | Mask is faster by |",
         "|---|---|---|---|",

@@ -15,13 +15,20 @@ from corruption.schema import COLUMNS, IGNORE
 from corruption.vocabulary import Vocabulary
 
 
+@njit(inline="always")
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
+    """The source to the front of the target. This loop becomes vector instructions; assigning a slice does not."""
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
 @njit(cache=True, nogil=True)
 def _surround(values: Int32, offsets: Int64, first: int, last: int, out: Int32) -> None:
     for row in range(len(offsets) - 1):
         a, b = offsets[row], offsets[row + 1]
         start, end = a + 2 * row, b + 2 * row + 1
         out[start] = first
-        out[start + 1 : end] = values[a:b]
+        _copy(values[a:b], out[start + 1 : end])
         out[end] = last
 
 
@@ -76,7 +83,7 @@ def _pad(values: Int32, lengths: Int64, fill: int, out: Int64) -> None:
     start = 0
     for row in range(len(lengths)):
         n = lengths[row]
-        out[row, :n] = values[start : start + n]
+        _copy(values[start : start + n], out[row])
         out[row, n:] = fill
         start += n
 

@@ -82,15 +82,15 @@ class ContentEncoder:
         for start, end, inside in pieces(text):
             begin = start + 1 if self._drops_space and start and text[start] == " " else start
             ids, first, last, piece = self._arrays(text[begin:end])
+            cuts += inside
             if not len(ids):
                 continue
-            cuts += inside
             # A run cut for its length stays one pre-tokenizer piece, so that no word seems to start there.
             piece += number - (1 if inside and number else 0) - piece[0]
             number = int(piece[-1]) + 1
             parts.append((ids, first + np.int32(begin), last + np.int32(begin), piece))
         if not parts:
-            return Encoded(*self._arrays(""), cuts=0)
+            return Encoded(*self._arrays(""), cuts=cuts)
         ids, first, last, piece = (np.concatenate(column) for column in zip(*parts))
         return Encoded(ids, first, last, piece, cuts)
 
@@ -103,8 +103,7 @@ class ContentEncoder:
 
 
 def pieces(text: str) -> list[tuple[int, int, bool]]:
-    """A text as pieces of at most PIECE code points: (start, end, whether the cut before it lies inside a
-    run)."""
+    """A text in pieces of at most PIECE code points: (start, end, whether it begins inside an unbroken run)."""
     out, start, inside = [], 0, False
     while len(text) - start > PIECE:
         end, next_inside = _cut(text, start, start + PIECE)

@@ -41,7 +41,7 @@ def fill_masks(job: Job, how_many: int = 3, best: int = 3) -> list[Filled]:
     tokenizer: Any = load_tokenizer(str(Path(job.store) / "tokenizer"))
     model = AutoModelForMaskedLM.from_pretrained(Path(job.folder) / MODEL).eval()
     filled = []
-    for tokens, place in _chosen(job, tokenizer, how_many):
+    for tokens, starts, place in _chosen(job, tokenizer, how_many):
         ids = tokens.astype(np.int64)
         ids[place] = tokenizer.mask_token_id
         vocabulary = job.vocabulary
@@ -51,7 +51,9 @@ def fill_masks(job: Job, how_many: int = 3, best: int = 3) -> list[Filled]:
         with torch.no_grad():
             logits = model(input_ids=framed, attention_mask=torch.ones_like(framed)).logits[0, place + 1]
         probability, answer = torch.softmax(logits.float(), -1).topk(best)
-        a, b = max(0, place - _AROUND), place + _AROUND
+        words = np.append(np.flatnonzero(starts), len(tokens))
+        word = int(np.searchsorted(words, place))
+        a, b = words[max(0, word - _AROUND)], words[min(len(words) - 1, word + _AROUND)]
         filled.append(
             Filled(
                 tokenizer.decode(ids[a:b].tolist()),
@@ -62,7 +64,8 @@ def fill_masks(job: Job, how_many: int = 3, best: int = 3) -> list[Filled]:
     return filled
 
 
-def _chosen(job: Job, tokenizer: Any, how_many: int) -> list[tuple[np.ndarray, int]]:
+def _chosen(job: Job, tokenizer: Any, how_many: int) -> list[tuple[np.ndarray, np.ndarray, int]]:
+    """Passages, where their words start, and the place of the word to hide."""
     store = job.opened_store()
     names = ["key", "tokens", "word_start"]
     tables = [store.read(shard, [int(n)], names) for shard, n in zip(store.held_out.shard, store.held_out.number)]
@@ -84,7 +87,7 @@ def _chosen(job: Job, tokenizer: Any, how_many: int) -> list[tuple[np.ndarray, i
         ]
         if places:
             bits = draw(np.uint64(stream(job.recipe.seed, "papermoth.fill", key)), np.uint64(0))
-            found.append((tokens, places[int(below(np.uint64(bits), np.uint64(len(places))))]))
+            found.append((tokens, starts, places[int(below(np.uint64(bits), np.uint64(len(places))))]))
         if len(found) == how_many:
             break
     return found

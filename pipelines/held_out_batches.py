@@ -50,7 +50,7 @@ class HeldOutBatches:
                 if limit is not None and number >= limit:
                     return
                 if number % self.trainers == self.rank:
-                    yield frame.apply(_rows(corrupted, rows), self._feed.vocabulary)
+                    yield frame.apply(corrupted.take(rows), self._feed.vocabulary)
 
     def __iter__(self) -> Iterator[Microbatch]:
         from trainers.microbatch import Microbatch
@@ -73,11 +73,6 @@ class HeldOutBatches:
     def _feed(self) -> Feed:
         geometry = self.job.geometry(self.job.opened_store().held_out)
         return replace(self.job.feed(self.job.plan()), geometry=geometry)
-
-
-def _rows(batch: Batch, rows: np.ndarray) -> Batch:
-    columns = {name: column.take(rows) for name, column in batch.columns.items()}
-    return Batch(batch.keys[rows], columns, batch.copies[rows])
 
 
 def _shuffle_context(batch: Batch, seed: int) -> Batch:

@@ -92,6 +92,8 @@ def deal(rows: pa.Table, feed: Feed, trainers: int, chunk_steps: int) -> pa.Tabl
     lanes = feed.geometry.lanes
     per_trainer = -(-lanes // trainers)
     n = len(rows)
+    if not n:
+        return deal_schema(feed).empty_table()
     r, s, k = np.meshgrid(np.arange(trainers), np.arange(chunk_steps), np.arange(per_trainer), indexing="ij")
     lane = r * per_trainer + k
     place = s * lanes + lane

@@ -15,7 +15,7 @@ from tests.end_to_end.tiny import papermoth
 
 GOOD = [f"A good sentence number {i} about moths and paper. It has a second sentence, too." for i in range(40)]
 RECIPE = """
-corpus:     {{source: "{source}", max_tokens: 48, documents: line}}
+corpus:     {{source: "{source}", max_tokens: 48}}
 tokenizer:  {{path: "{tokenizer}"}}
 corruption: [{{kind: mask}}]
 objective:  {{kind: mlm}}

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import json
 import pickle
 import random
 import subprocess
@@ -22,7 +21,7 @@ from corruption.errors import InputError
 from corruption.noise import example_key, hash64
 from corruption.schema import PASSAGES
 from pipelines import content_encoder, passages
-from pipelines.content_encoder import ContentEncoder, pieces
+from pipelines.content_encoder import ContentEncoder
 from pipelines.documents import Document
 from pipelines.passages import PassageBuilder, PassageSettings
 from pipelines.tokenizers import Kind
@@ -96,7 +95,7 @@ def test_A_11_no_token_is_lost_on_short_tails() -> None:
 MIXED = st.text(alphabet="aé Zb1,.!。\n\t 我欢กั\u0301\u200d😀()Dr", max_size=120)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=4), st.integers(1, 12), st.sampled_from(KINDS))
 def test_A_11_passages_are_the_tokens_cut(texts: list[str], budget: int, kind: Kind) -> None:
     documents = [Document(str(i), text) for i, text in enumerate(texts)]
@@ -194,10 +193,12 @@ def test_special_tokens_in_text_are_text(kind: Kind) -> None:
 
 @pytest.mark.parametrize("size", [70_000, 250_000])
 def test_A_20_large_ids_survive(size: int) -> None:
-    tokenizer = word_level(size, pad_token="[PAD]", mask_token="[MASK]")
+    vocabulary = {f"w{number}": number for number in range(1, size)}
+    backend = Tokenizer(models.WordLevel({"[UNK]": 0, **vocabulary}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     ids = [number for number in (32_767, 32_768, 65_535, 65_536, 69_999, 249_999) if number < size]
     document = Document("d", " ".join(f"w{number}" for number in ids))
-    table, _ = PassageBuilder(tokenizer.backend_tokenizer.to_str(), PassageSettings(4)).build([document])
+    table, _ = PassageBuilder(backend.to_str(), PassageSettings(4)).build([document])
     assert flat(table, "tokens") == ids
     assert table.schema.field("tokens").type.value_type == pa.int32()
 
@@ -247,30 +248,6 @@ def test_no_documents_and_no_tokens() -> None:
     assert counts["documents_without_tokens"] == 1 and counts["mentions_dropped_no_token"] == 1
     with pytest.raises(InputError, match=r"corpus.max_tokens: it leaves 0 tokens for text"):
         PassageSettings(0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_pieces_give_the_tokens_of_the_whole(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content_encoder, "PIECE", 300)
-    text = "\n".join(news()[:20]) + "\n\n" + "我喜欢弹琵琶，" * 100
-    parts = pieces(text)
-    assert "".join(text[start:end] for start, end, _ in parts) == text
-    assert len(parts) > 30 and max(end - start for start, end, _ in parts) <= 300
-    assert not any(inside for _, _, inside in parts)
-    encoded = ContentEncoder(trained_json(kind)).encode(text)
-    whole = Tokenizer.from_str(trained_json(kind)).encode(text, add_special_tokens=False)
-    english = text.index("我")
-    cut = int(np.searchsorted(encoded.start, english))
-    assert encoded.ids[:cut].tolist() == whole.ids[: len(encoded.ids[:cut])]
-    if kind != "unigram":  # where no space is, each piece of a Metaspace tokenizer gets its own "▁"
-        assert encoded.ids.tolist() == whole.ids
-        assert list(zip(encoded.start.tolist(), encoded.end.tolist())) == whole.offsets
-    spec = json.loads(trained_json("unigram"))
-    spec["normalizer"] = {"type": "Prepend", "prepend": "▁"}
-    spec["pre_tokenizer"]["prepend_scheme"] = "never"
-    llama = ContentEncoder(json.dumps(spec))
-    plain = "the man said " * 200
-    assert llama.encode(plain).ids.tolist() == Tokenizer.from_str(json.dumps(spec)).encode(plain).ids
 
 
 RUNS = {

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,18 +19,9 @@ from pipelines.tokenizers import (
     tokenizer_fingerprint,
     train_tokenizer,
 )
-from pipelines.vocabularies import canonical_scores
 from tests.pipelines.trained import KINDS, trained
 
 ROUND_TRIP = "The man said: we will go to Zürich in 2024 (été)!"
-TRAIN = """
-import hashlib, sys
-from pipelines.tokenizers import train_tokenizer
-from tests.pipelines.trained import news
-for kind in ("wordpiece", "bpe", "unigram"):
-    text = train_tokenizer(iter(news()), kind, 1200).backend_tokenizer.to_str()
-    print(hashlib.blake2b(text.encode(), digest_size=8).hexdigest())
-"""
 
 
 def word_level(size: int, **roles: str) -> PreTrainedTokenizerFast:
@@ -106,22 +95,6 @@ def test_composed_and_decomposed_letters_are_one_in_wordpiece_and_unigram() -> N
         assert tokenizer.tokenize("e\u0301te\u0301") == tokenizer.tokenize("été")
 
 
-def test_same_texts_same_bytes_in_every_process() -> None:
-    seen = set()
-    for threads in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", TRAIN],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"RAYON_NUM_THREADS": threads, "HF_HUB_OFFLINE": "1", "PATH": "", "PYTHONPATH": "."},
-            cwd=Path(__file__).parents[2],
-        )
-        seen.add(done.stdout)
-    assert len(seen) == 1
-    assert len(set(seen.pop().split())) == 3
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_files_when_trained_again(kind: Kind, tmp_path: Path) -> None:
     digests = set()
@@ -131,14 +104,6 @@ def test_same_files_when_trained_again(kind: Kind, tmp_path: Path) -> None:
         files = sorted(folder.iterdir())
         digests.add(hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
     assert len(digests) == 1
-
-
-def test_canonical_scores_deal_out_the_floor() -> None:
-    one = [("<s>", 0.0), ("the", -2.0), ("q", -9.0), ("x", -8.9999), ("z", -8.9998), ("m", -5.5)]
-    other = [("<s>", 0.0), ("the", -2.0), ("m", -5.5), ("z", -9.0), ("q", -8.9999), ("x", -8.9998)]
-    assert canonical_scores(one, ["<s>"]) == canonical_scores(other, ["<s>"])
-    assert canonical_scores(one, ["<s>"])[:2] == [["<s>", 0.0], ["the", -2.0]]
-    assert canonical_scores([], ["<s>"]) == [["<s>", 0.0]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -169,7 +169,7 @@ def test_unspaced_counts_code_points() -> None:
     assert unspaced(classes("用BERT模型。")) == 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.sampled_from(["unbelievable", "the", "Zürich", "naïve", "x", "12", "हिन्दी", "Xqzk"]),
