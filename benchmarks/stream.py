@@ -1,7 +1,7 @@
-"""What the stream costs a trainer that never waits: milliseconds a step, through Ray, from the store to ragged microbatches.
+"""What the stream costs a trainer that never waits: milliseconds a step, through Ray, from the store to microbatches.
 
-Eight lanes of 8,192 positions, masking, window by window over a synthetic store, with one and two trainers. The time runs
-from the first step to the last of a few hundred, so that what Ray made ahead of the first step counts for little; beside
+Eight lanes of 8,192 positions, masking, window by window over a synthetic store, with one and two trainers. The time
+runs from the first step to the last of many, so that what Ray made ahead of the first step counts for little; beside
 it the same windows in a plain loop on one core. Run with `python benchmarks/stream.py`; it prints the table and writes
 benchmarks/stream.md.
 """
@@ -37,7 +37,7 @@ SIZE = 30_000
 
 
 def make_store(folder: Path, tokens: int) -> None:
-    """A store of random passages with lengths like those of an encyclopedia: most near the limit, a tail of short ones."""
+    """A store of random passages with lengths like an encyclopedia's: most near the limit, a tail of short ones."""
     random = np.random.default_rng(0)
     shards, made, number = [], 0, 0
     while made < tokens:

@@ -14,6 +14,8 @@ def model_card(job: Job) -> str:
     licence = "cc-by-sa-4.0" if wikipedia else "other"
     steps = "\n".join(f"- `{step['name']}`: {_settings(step)}" for step in recipe.corruption)
     passages, tokens = manifest["passages"], manifest["tokens"]
+    train = recipe.train
+    rate = f"{train.learning_rate:g}, {train.warmup_steps:,} warmup steps, {train.schedule} decay"
     card = f"""---
 library_name: transformers
 license: {licence}
@@ -35,7 +37,7 @@ A {recipe.model.kind} model pretrained by papermoth with the objective `{recipe.
 | corpus identity | `{manifest['identity']}` |
 | tokenizer | `{manifest['tokenizer']['fingerprint']}` ({manifest['tokenizer']['name']}) |
 | steps | {recipe.train.steps:,} of {recipe.train.tokens_per_step:,} padded positions |
-| learning rate | {recipe.train.learning_rate:g}, {recipe.train.warmup_steps:,} warmup steps, {recipe.train.schedule} decay |
+| learning rate | {rate} |
 | longest example | {recipe.corpus.max_tokens} tokens |
 | seed | {recipe.seed} |
 
@@ -50,8 +52,8 @@ Corruption of the input, in order:
     if wikipedia:
         card += """
 The text comes from Wikipedia. It was written by its contributors and is available under the Creative Commons
-Attribution-ShareAlike licence (older revisions: CC BY-SA 3.0, newer ones: 4.0); each article's history names its authors.
-Markup was removed; nothing else was changed before tokenisation.
+Attribution-ShareAlike licence (older revisions: CC BY-SA 3.0, newer ones: 4.0); each article's history names its
+authors. Markup was removed; nothing else was changed before tokenisation.
 """
     return card
 

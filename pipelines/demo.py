@@ -18,7 +18,7 @@ from pipelines.run_folder import reopen
 
 
 def demo(*, out: Path | None = None, fresh: bool = False, console: Console) -> Path:
-    """Pretrain the shipped `demo` recipe and show the curve, the scores and three filled-in masks; returns the run's folder.
+    """Pretrain the shipped `demo` recipe, show its curve, scores and three filled-in masks; returns the run's folder.
 
     Whatever is there already, from the tokenizer to the finished model, is used again.
     """

@@ -26,7 +26,7 @@ EVALUATION = "evaluation.json"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Nats per labelled position: the model's, with each example's unlabelled tokens shuffled, and the unigram model's."""
+    """Nats per labelled position: the model's, the same with shuffled context, and the unigram model's."""
 
     labels: int
     loss: float

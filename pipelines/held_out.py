@@ -29,8 +29,8 @@ def at_least_two_documents(
     if total <= LEAST:
         raise InputError(
             "corpus",
-            f"{total} usable {'document' if total == 1 else 'documents'}; {LEAST} are held out for evaluation, so three "
-            "is the least",
+            f"{total} usable {'document' if total == 1 else 'documents'}; {LEAST} are held out for evaluation, so "
+            "three is the least",
             "give more documents, or make a document of each line or block (documents: line, documents: block)",
         )
     shards = [shard for record in records for shard in record["shards"]]

@@ -1,4 +1,4 @@
-"""One run as data: what every process of it must know. It travels from the driver to the trainers and the data tasks."""
+"""One run as data: what every process of it must know. It travels from the driver to trainers and data tasks."""
 
 from __future__ import annotations
 

@@ -42,6 +42,8 @@ QUARANTINE_FILE = "quarantine.jsonl"
 GROUP_BYTES = 32 << 20
 PART_BYTES = (1 << 20, 64 << 20)
 """Least and most text in a part; between them the corpus makes 64 parts."""
+WORTH_A_WORD = 0.001
+"""Share of characters in scripts without spaces from which a corpus without a words column is warned of."""
 
 _PART_SCHEMA = pa.schema(
     [
@@ -81,8 +83,9 @@ def prepare(
     """Make the recipe's passage store, or find it made.
 
     workers: most shard tasks at a time (None: one a core here, as Ray sees fit on a cluster). session: a Ray to
-    share with what comes after. only_look: find the store but make nothing. fresh: throw away what is in the folder. Raises InputError when nothing in the
-    sources can be used or the folder belongs to something else, JobFailed under `strict` when a row was rejected.
+    share with what comes after. only_look: find the store but make nothing. fresh: throw away what is in the folder.
+    Raises InputError when nothing in the sources can be used or the folder belongs to something else, JobFailed under
+    `strict` when a row was rejected.
     """
     from pipelines.tokenizers import load_tokenizer, tokenizer_fingerprint
 
@@ -151,7 +154,9 @@ def prepare(
 
 def _not_prepared(recipe: Recipe) -> InputError:
     return InputError(
-        f"recipe {recipe.name}", "its store is not prepared yet, and --dry-run makes nothing", "run papermoth prepare first"
+        f"recipe {recipe.name}",
+        "its store is not prepared yet, and --dry-run makes nothing",
+        "run papermoth prepare first",
     )
 
 
@@ -291,10 +296,10 @@ def _say_rejects(tally: Tally, counts: Counter[str], folder: Path, console: Cons
             console.say(f"  {title}: " + ", ".join(f"{n} {reason}" for reason, n in what.most_common()))
     if tally.rejects:
         console.warn(f"{tally.rejects.total()} rows or files were rejected; see {shown(folder / QUARANTINE_FILE)}")
-    if counts["unsegmented_documents"]:
+    if counts["unsegmented_characters"] > WORTH_A_WORD * counts["characters"]:
         console.warn(
-            f"{counts['unsegmented_documents']} documents hold Chinese, Japanese, Thai or another script without spaces "
-            "and bring no words column: there each character counts as a word"
+            f"{counts['unsegmented_characters']:,} characters of Chinese, Japanese, Thai or another script without "
+            f"spaces in {counts['unsegmented_documents']:,} documents without a words column: each counts as a word"
         )
 
 

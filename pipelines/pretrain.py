@@ -103,8 +103,8 @@ def say_plan(job: Job, folder: Path, console: Console) -> None:
     flops = size.flops_per_token() * recipe.train.tokens_per_step * recipe.train.steps
     trainers = recipe.cluster.trainers
     console.say(
-        f"model: {recipe.model.kind}, {size.parameters / 1e6:.1f} M parameters; about {memory / 2**30:.2f} GiB in each of "
-        f"{trainers} {'trainer' if trainers == 1 else 'trainers'}; {flops:.1e} floating-point operations in all"
+        f"model: {recipe.model.kind}, {size.parameters / 1e6:.1f} M parameters; about {memory / 2**30:.2f} GiB in each "
+        f"of {trainers} {'trainer' if trainers == 1 else 'trainers'}; {flops:.1e} floating-point operations in all"
     )
 
 

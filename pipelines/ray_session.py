@@ -1,4 +1,4 @@
-"""A Ray to work on: the one already running in this process, a cluster by address, or our own on this machine, kept quiet."""
+"""A Ray to work on: the one already running in this process, a cluster by address, or our own here, kept quiet."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MB = 1 << 20
 PLUMBING = 5
 """CPUs that a local Ray counts for the stages of a stream that only move blocks.
 
-Ray Data sets one CPU aside for each stage before it lets any stage have more; with fewer than there are stages, the last
-ones wait until the first have read everything. They use next to no time, so these are shares and no cores.
+Ray Data sets one CPU aside for each stage before it lets any stage have more; with fewer than there are stages, the
+last ones wait until the first have read everything. They use next to no time, so these are shares and no cores.
 """
 
 
@@ -94,8 +94,8 @@ def _hush() -> None:
 def _without_startup_warning() -> None:
     """Drop one line of Ray's: that more workers start than there are cores, which PLUMBING makes so on purpose.
 
-    Ray prints what a raylet reports straight to standard output, without a logger that could be told; this is Ray 2.60's
-    function for it.
+    Ray prints what a raylet reports straight to standard output, without a logger that could be told; this is the
+    function of Ray 2.60 that does.
     """
     import ray._private.worker as worker
 

@@ -42,7 +42,10 @@ def refuse_foreign(folder: Path) -> None:
 
 
 def reopen(folder: Path) -> tuple[Job, dict[str, Any]]:
-    """The job of a run's folder, and its record. Raises InputError when there is no run, or its store is gone or changed."""
+    """The job of a run's folder, and its record.
+
+    Raises InputError when there is no run, or its store is gone or changed.
+    """
     from pipelines.prepare import vocabulary_of
     from pipelines.tokenizers import load_tokenizer
 

@@ -1,8 +1,8 @@
 """The two tasks of `prepare`: read a group of units into parts of a few megabytes of text, and turn a part into shards.
 
-A part is finished when its record (`parts/<name>.json`) is there; the record is written after the shards, so a killed job
-leaves either everything of a part or nothing that counts. A rerun reads the units again, which is cheap, and tokenises only
-the parts whose record is missing or was made from other text.
+A part is finished when its record (`parts/<name>.json`) is there; the record is written after the shards, so a killed
+job leaves either everything of a part or nothing that counts. A rerun reads the units again, which is cheap, and
+tokenises only the parts whose record is missing or was made from other text.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
      -> repartition to L * m rows -> deal    m steps: padded with empty microbatches to W * K lanes, K = ceil(L / W)
      -> repartition to K * m rows -> streaming_split(equal), in preserved order: blocks go round robin, one a trainer
 
-`deal` sees whole steps, so it writes into every row the step's counts and the addresses the step begins and ends with; the
-trainer asserts that each step begins where the last one ended, so that a lost or repeated window cannot pass unseen.
+`deal` sees whole steps, so it writes into every row the step's counts and the addresses the step begins and ends with;
+the trainer asserts that each step begins where the last one ended, so a lost or repeated window cannot pass unseen.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def deal_schema(feed: Feed) -> pa.Schema:
 def deal(rows: pa.Table, feed: Feed, trainers: int, chunk_steps: int) -> pa.Table:
     """Up to m steps of microbatches in plan order -> W * m * K rows ordered by trainer, step, lane.
 
-    Trainer r gets the lanes r * K to r * K + K - 1. Missing lanes become fillers: above L, and behind the end of a plan.
+    Trainer r gets the lanes r * K to r * K + K - 1. Missing lanes are filled up: above L, and behind a plan's end.
     """
     lanes = feed.geometry.lanes
     per_trainer = -(-lanes // trainers)

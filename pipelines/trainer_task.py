@@ -1,4 +1,4 @@
-"""What each Ray Train worker runs: it builds the module, goes on from the newest checkpoint, and learns from its lanes."""
+"""What each Ray Train worker runs: build the module, go on from the newest checkpoint, learn from its lanes."""
 
 from __future__ import annotations
 

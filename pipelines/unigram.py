@@ -16,7 +16,7 @@ ENOUGH_TOKENS = 100_000_000
 
 
 def unigram_counts(store: Store, size: int) -> npt.NDArray[np.int64]:
-    """int64[size]: how often each id occurs in the training passages, or in the first hundred million tokens of them."""
+    """int64[size]: how often each id occurs in the training passages, or in their first hundred million tokens."""
     counts = np.zeros(size, np.int64)
     for shard, number in zip(store.train.shard, store.train.number.tolist()):
         tokens = Ragged.from_arrow(store.read(shard, [number], ["tokens"])["tokens"]).values

@@ -1,4 +1,4 @@
-"""A folder with one broken file of every kind next to good ones: every good row is used, the rest is named and counted."""
+"""A folder with one broken file of every kind next to good ones: every good row is used, the rest is counted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def write_folder(folder: Path) -> tuple[int, Counter[str]]:
     good = b"".join(line(text=text) for text in GOOD)
     (folder / "good.jsonl").write_bytes(good)
     (folder / "good.jsonl.zst").write_bytes(zstandard.compress(line(text="in a zstd frame")) * 2)
-    (folder / "two_members.jsonl.gz").write_bytes(gzip.compress(line(text="first")) + gzip.compress(line(text="second")))
+    two = gzip.compress(line(text="first")) + gzip.compress(line(text="second"))
+    (folder / "two_members.jsonl.gz").write_bytes(two)
     (folder / "bom.jsonl").write_bytes(b"\xef\xbb\xbf" + line(text="after a byte order mark"))
     (folder / "separator.jsonl").write_bytes('{"text": "one\u2028row"}\n'.encode())
     (folder / "surrogate.jsonl").write_bytes(b'{"text": "bad \\ud83d end"}\n')

@@ -51,7 +51,12 @@ def test_killed_and_run_again_it_ends_in_the_same_bytes(corpus: Path, store: Pat
     target = corpus / "killed"
     arguments = ("prepare", corpus / "tiny.yaml", "--out", target, "--workers", "1")
     with subprocess.Popen(
-        command(*arguments), cwd=corpus, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True, env=environment()
+        command(*arguments),
+        cwd=corpus,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
     ) as process:
         wait_for(lambda: len(list(target.glob("parts/*.json"))) >= 1, process)
         family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]

@@ -1,4 +1,4 @@
-"""A small real run for the end-to-end tests: a few articles, a tiny model, and the command line in a process of its own."""
+"""A small real run for the end-to-end tests: a little prose, a tiny model, the command line in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream through Ray against the plan read in a plain loop: same microbatches, whatever the trainers, resumes, kills."""
+"""The stream through Ray against the plan read in a plain loop: equal for any trainers, resumes and kills."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_step_has_the_plans_microbatches(
 
 
 def test_a_killed_data_worker_changes_nothing(local_ray: None, run: tuple[Plan, Feed], tmp_path: Path) -> None:
-    """While steps are eaten slowly, every worker process that reads windows is killed once; Ray runs its tasks again."""
+    """While steps are eaten slowly, the worker processes that read windows are killed twice; Ray runs them again."""
     plan, _ = run
     killed: list[int] = []
 
