@@ -67,7 +67,11 @@ def parse_step(step: Mapping[str, Any], where: str = "corruption") -> Corruption
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:
-    """The value as its field's type: int is allowed for float, bool is no number, a Literal must match."""
+    """The value as its field has it: int may stand for float, bool is no number, a Literal must match."""
+    if type(None) in get_args(hint) and get_origin(hint) is not Literal:
+        if value is None:
+            return None
+        (hint,) = (part for part in get_args(hint) if part is not type(None))
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         if value not in choices:

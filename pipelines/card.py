@@ -6,19 +6,19 @@ from pipelines.identity import identity
 from pipelines.job import Job
 
 
-def model_card(job: Job) -> str:
-    """README.md of an exported model, with the metadata block that model hubs read."""
+def model_card(job: Job, step: int) -> str:
+    """README.md of a model exported after `step` steps, with the metadata block that model hubs read."""
     recipe, manifest = job.recipe, job.opened_store().manifest
     sources = manifest.get("sources", [])
     wikipedia = any("wikipedia" in source.get("formats", []) for source in sources)
-    licence = "cc-by-sa-4.0" if wikipedia else "other"
     steps = "\n".join(f"- `{step['name']}`: {_settings(step)}" for step in recipe.corruption)
     passages, tokens = manifest["passages"], manifest["tokens"]
     train = recipe.train
     rate = f"{train.learning_rate:g}, {train.warmup_steps:,} warmup steps, {train.schedule} decay"
     card = f"""---
 library_name: transformers
-license: {licence}
+license: other
+license_name: see-the-text-it-was-trained-on
 tags:
 - papermoth
 - {recipe.objective.kind}
@@ -35,8 +35,8 @@ A {recipe.model.kind} model pretrained by papermoth with the objective `{recipe.
 |---|---|
 | recipe identity | `{identity(job.identity)}` |
 | corpus identity | `{manifest['identity']}` |
-| tokenizer | `{manifest['tokenizer']['fingerprint']}` ({manifest['tokenizer']['name']}) |
-| steps | {recipe.train.steps:,} of {recipe.train.tokens_per_step:,} padded positions |
+| tokenizer | `{manifest['tokenizer']}` ({manifest['tokenizer_name']}) |
+| steps | {step:,} of at most {recipe.train.tokens_per_step:,} positions |
 | learning rate | {rate} |
 | longest example | {recipe.corpus.max_tokens} tokens |
 | seed | {recipe.seed} |
@@ -59,4 +59,4 @@ authors. Markup was removed; nothing else was changed before tokenisation.
 
 
 def _settings(step: dict[str, object]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in step.items() if key != "name")
+    return ", ".join(f"{key} {value}" for key, value in step.items() if key != "name" and value is not None)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from corruption.errors import InputError
+
 LINK = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("target", pa.string())])
 """A link: it covers code points start..end-1 of the text; target is the linked page's title."""
 
@@ -114,6 +116,16 @@ class Tally:
             name: dict(sorted(getattr(self, name).items())) for name in ("rejects", "expected", "notes")
         }
         return {"rows": self.rows, "documents": self.documents, **reasons}
+
+
+def nothing_usable(tally: Tally) -> InputError:
+    """The error for a corpus of which no row can be used: how many were read, and why not."""
+    reasons = ", ".join(f"{n} {reason}" for reason, n in (tally.rejects + tally.expected).most_common(5))
+    return InputError(
+        "corpus",
+        f"none of the {tally.rows} rows read can be used" + (f" ({reasons})" if reasons else ""),
+        "correct the source's path, format or column names",
+    )
 
 
 def documents_to_table(documents: Sequence[Document]) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from corruption.errors import InputError
 from pipelines.console import Console
 from pipelines.held_out_batches import HeldOutBatches
-from pipelines.job import MODEL, Job
+from pipelines.job import MODEL, Job, read_outcome
 from pipelines.readable import shown
 from pipelines.run_folder import reopen
 from pipelines.store import json_bytes, write_atomically
@@ -36,7 +36,7 @@ class Evaluation:
 
     def below_unigram(self) -> float:
         """By which share the model's perplexity lies below the unigram model's."""
-        return 1.0 - math.exp(self.loss - self.unigram_loss)
+        return 1.0 - math.exp(min(self.loss - self.unigram_loss, 700))
 
 
 def evaluate(run: Path, *, console: Console) -> Evaluation:
@@ -64,30 +64,44 @@ def scored(run: Path) -> tuple[Evaluation, str]:
             f"run {run}", f"the objective {job.recipe.objective.kind} has no perplexity", "give another run"
         )
     objective = make_objective(**job.recipe.objective.model_dump())
-    module, what = load_module(job, objective)
-    found = score(job, objective, module)
-    write_atomically(folder / EVALUATION, json_bytes({"what": what, **found.__dict__}))
-    return found, what
+    loaded = load_module(job, objective)
+    found = score(job, objective, loaded.module)
+    record = {"what": loaded.what, "step": loaded.step, **found.__dict__}
+    write_atomically(folder / EVALUATION, json_bytes(record))
+    return found, f"{loaded.what}, after {loaded.step:,} steps,"
 
 
-def load_module(job: Job, objective: Objective) -> tuple[nn.Module, str]:
-    """The finished model of a run, or else its newest checkpoint; and which it was."""
+@dataclass(frozen=True)
+class Loaded:
+    """A run's module, after how many steps, and where it came from."""
+
+    module: nn.Module
+    step: int
+    what: str
+
+
+def load_module(job: Job, objective: Objective) -> Loaded:
+    """A run's newest checkpoint, or its exported model when the checkpoints were removed.
+
+    Raises InputError when it has neither.
+    """
     from trainers import checkpoint
     from trainers.models.spec import ModelSpec
     from trainers.optim import build_optimizer
     from trainers.state import restore
 
     recipe, folder = job.recipe, Path(job.folder)
-    if (folder / MODEL).exists():
-        spec = ModelSpec(kind=recipe.model.kind, init=str(folder / MODEL))
-        module = objective.build(spec, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
-        return module, f"the model {shown(folder / MODEL)}"
     found, _ = checkpoint.latest(job.checkpoints)
-    if found is None:
+    if found is not None:
+        state = checkpoint.load(found, job.identity)
+        module = objective.build(recipe.model, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
+        restore(state, module, build_optimizer(module, recipe.train))
+        return Loaded(module, state.step, f"the checkpoint {shown(found)}")
+    if not (folder / MODEL).exists():
         raise InputError(f"run {folder}", "it has neither a model nor a checkpoint yet", "let pretrain go on")
-    module = objective.build(recipe.model, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
-    restore(checkpoint.load(found, job.identity), module, build_optimizer(module, recipe.train))
-    return module, f"the checkpoint {shown(found)}"
+    spec = ModelSpec(kind=recipe.model.kind, init=str(folder / MODEL))
+    module = objective.build(spec, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
+    return Loaded(module, read_outcome(folder)["step"], f"the model {shown(folder / MODEL)}")
 
 
 def score(job: Job, objective: Objective, module: nn.Module) -> Evaluation:

@@ -8,6 +8,8 @@ from pathlib import Path
 from corruption.errors import InputError
 from pipelines.card import model_card
 from pipelines.console import Console
+from pipelines.out_folder import is_empty, located
+from pipelines.readable import shown
 from pipelines.run_folder import reopen
 
 
@@ -17,18 +19,21 @@ def export(run: Path, out: Path, *, console: Console) -> Path:
     Raises InputError when the run has nothing to export, or `out` exists and is not empty.
     """
     from pipelines.evaluate import load_module
+    from pipelines.quiet import quiet_transformers
     from pipelines.tokenizers import load_tokenizer
     from trainers.export import export as write
     from trainers.objectives import objective as make_objective
 
     folder = run.expanduser().absolute()
-    target = out.expanduser().absolute()
+    target = located(out)
     job, _ = reopen(folder)
-    if target.exists() and any(target.iterdir()):
+    if not is_empty(target):
         raise InputError(f"--out {out}", "the folder is not empty", "give an empty or new folder")
-    module, what = load_module(job, make_objective(**job.recipe.objective.model_dump()))
+    quiet_transformers()
+    loaded = load_module(job, make_objective(**job.recipe.objective.model_dump()))
     if target.exists():
         shutil.rmtree(target)
-    write(module, target, load_tokenizer(str(Path(job.store) / "tokenizer")), model_card(job))
-    console.say(f"exported {what} to {target}")
+    tokenizer = load_tokenizer(str(Path(job.store) / "tokenizer"))
+    write(loaded.module, target, tokenizer, model_card(job, loaded.step))
+    console.say(f"exported {loaded.what} to {shown(target)}")
     return target

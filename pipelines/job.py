@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,3 +95,9 @@ class Job:
 def flat_identity(parts: Mapping[str, Any]) -> dict[str, str]:
     """The identity's parts as text, as checkpoints keep them."""
     return {key: str(value) for key, value in parts.items()}
+
+
+def read_outcome(folder: Path) -> dict[str, Any]:
+    """How trainer 0 said that the run ended."""
+    outcome: dict[str, Any] = json.loads((folder / OUTCOME).read_text("utf-8"))
+    return outcome

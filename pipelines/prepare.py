@@ -19,9 +19,10 @@ from corruption.errors import InputError
 from corruption.frame import FRAMES
 from corruption.vocabulary import Vocabulary
 from pipelines.console import Console
-from pipelines.documents import Tally
+from pipelines.documents import Tally, nothing_usable
 from pipelines.formats.unit import Unit
 from pipelines.held_out import at_least_two_documents
+from pipelines.out_folder import is_empty, located
 from pipelines.outcome import JobFailed
 from pipelines.passages import PassageSettings
 from pipelines.ray_session import RaySession
@@ -98,8 +99,8 @@ def prepare(
         return PrepareReport(store, tokenizer, True, _tally(store.manifest["tally"]))
     from pipelines.sources import list_files, list_units
 
-    located = recipe.corpus.located()
-    files = list_files(located, Path.cwd())
+    sources = recipe.corpus.located()
+    files = list_files(sources, Path.cwd())
     if only_look and not is_trained(recipe, files):
         raise _not_prepared(recipe)
     tokenizer = ensure_tokenizer(recipe, files, console=console)
@@ -110,7 +111,7 @@ def prepare(
         "settings": settings,
     }
     name = hashlib.blake2b(json_bytes(request), digest_size=8).hexdigest()
-    folder = (out or STORES / name[:8]).expanduser().absolute()
+    folder = located(out or STORES / name[:8])
     if fresh and folder.exists():
         _refuse_foreign(folder)
         shutil.rmtree(folder)
@@ -134,7 +135,7 @@ def prepare(
         recipe.corpus.row_group_tokens,
         len(tokenizer),
     )
-    units = list_units(located, Path.cwd())
+    units = list_units(sources, Path.cwd())
     console.say(f"preparing {len(files)} {'file' if len(files) == 1 else 'files'} into {shown(folder)}")
     if workers is None and address is None:
         workers = os.cpu_count()
@@ -144,7 +145,8 @@ def prepare(
     about = {
         "request": name,
         "settings": settings,
-        "tokenizer": {"fingerprint": request["tokenizer"], "name": _tokenizer_name(recipe)},
+        "tokenizer": request["tokenizer"],
+        "tokenizer_name": _tokenizer_name(recipe),
         "sources": _sources(recipe, files),
     }
     store, tally = _finish(folder, names, about, tokenizer, recipe, console)
@@ -206,7 +208,7 @@ def _run(units: Sequence[Unit], settings: ShardSettings, workers: int | None, co
     )
     parts: dict[int, dict[int, bool]] = {}
     done = Counter[str]()
-    console.progress("prepare", 0, len(groups), unit="groups", tokens=0, documents=0)
+    console.progress("prepare", 0, len(groups), tokens=0, documents=0)
     dataset = (
         ray.data.from_arrow(table)
         .repartition(target_num_rows_per_block=1, strict=True)
@@ -265,15 +267,13 @@ def _finish(
     ]
     write_atomically(folder / QUARANTINE_FILE, "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass"))
     _say_rejects(tally, counts, folder, console)
-    if not counts["passages"]:
+    try:
+        if not counts["passages"]:
+            raise nothing_usable(tally)
+        shards = at_least_two_documents(folder, records, recipe.corpus.row_group_tokens)
+    except InputError:
         shutil.rmtree(folder)
-        reasons = ", ".join(f"{n} {reason}" for reason, n in (tally.rejects + tally.expected).most_common(5))
-        raise InputError(
-            "corpus",
-            f"none of the {tally.rows} rows read can be used" + (f" ({reasons})" if reasons else ""),
-            "correct the source's path, format or column names",
-        )
-    shards = at_least_two_documents(folder, records, recipe.corpus.row_group_tokens)
+        raise
     tokenizer.save_pretrained(folder / "tokenizer")
     about = {**about, "tally": tally.to_json(), "counts": dict(sorted(counts.items()))}
     finish_store(folder, shards, about)
@@ -284,7 +284,7 @@ def _finish(
     shutil.rmtree(folder / PARTS)
     (folder / REQUEST).unlink()
     store = open_store(folder)
-    console.done("prepare", documents=tally.documents, tokens=counts["tokens"], unit="groups")
+    console.done("prepare", documents=tally.documents, tokens=counts["tokens"])
     console.say(f"store {shown(folder)}: {_amount(store)}")
     return store, tally
 
@@ -317,14 +317,14 @@ def _claim(folder: Path, request: str) -> None:
         if json.loads(marker.read_text("utf-8")).get("request") != request:
             raise InputError(f"store {folder}", "another, unfinished store lies there", "use another --out, or --fresh")
         return
-    if folder.exists() and any(folder.iterdir()):
+    if not is_empty(folder):
         raise InputError(f"--out {folder}", "the folder is not empty", "give an empty or new folder")
     write_atomically(marker, json_bytes({"request": request}))
 
 
 def _refuse_foreign(folder: Path) -> None:
     ours = (folder / MANIFEST).exists() or (folder / REQUEST).exists()
-    if any(folder.iterdir()) and not ours:
+    if not is_empty(folder) and not ours:
         raise InputError(f"--out {folder}", "the folder holds no store of ours", "give an empty or new folder")
 
 

@@ -16,6 +16,7 @@ class Board:
     def __init__(self) -> None:
         self._newest: dict[str, Any] = {}
         self._messages: list[str] = []
+        self._stopping = False
 
     def put(self, numbers: dict[str, Any]) -> None:
         """Trainer 0 reports where it is."""
@@ -25,10 +26,43 @@ class Board:
         """A line for the person watching."""
         self._messages.append(message)
 
+    def stop(self) -> None:
+        """The driver asks the trainers to stop after their step."""
+        self._stopping = True
+
+    def stopping(self) -> bool:
+        """Whether it has."""
+        return self._stopping
+
     def take(self) -> tuple[dict[str, Any], list[str]]:
         """The newest numbers, and the messages since the last call."""
         messages, self._messages = self._messages, []
         return self._newest, messages
+
+
+class StopPoll:
+    """A thread of trainer 0 that asks the board whether to stop, so that no step waits for the answer."""
+
+    def __init__(self, board: Any) -> None:
+        self._board = board
+        self._asked = threading.Event()
+        threading.Thread(target=self._poll, name="papermoth-stop", daemon=True).start()
+
+    def _poll(self) -> None:
+        import ray
+
+        while not self._asked.is_set():
+            time.sleep(POLL_SECONDS / 2)
+            try:
+                if ray.get(self._board.stopping.remote(), timeout=10):
+                    self._asked.set()
+            except Exception:
+                # Out of reach for a while; the next poll may answer.
+                time.sleep(POLL_SECONDS)
+
+    def __call__(self) -> bool:
+        """Whether the driver asked to stop."""
+        return self._asked.is_set()
 
 
 class Watcher:

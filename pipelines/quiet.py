@@ -24,16 +24,18 @@ def quiet() -> None:
 
 
 def kernel_cache() -> Path:
-    """Where compiled kernels are kept: a folder named by the kernels' source.
+    """Where compiled kernels are kept: a folder named by the source of the kernels and of all they could use.
 
-    Numba looks only at the file that a kernel stands in, so a kernel compiled before another file it calls was changed
-    would be taken for new. Another name for other sources makes that impossible.
+    Numba looks only at the file that a kernel stands in, so a kernel compiled before another file was changed, whose
+    function it calls or whose constant it took in, would be taken for new. Another name for other sources makes that
+    impossible.
     """
     digest = hashlib.blake2b(digest_size=8)
-    for folder in ("corruption", "pipelines"):
-        for path in sorted((Path(__file__).parent.parent / folder).rglob("*.py")):
-            if b"njit" in (source := path.read_bytes()):
-                digest.update(source)
+    root = Path(__file__).parents[1]
+    for path in [*sorted((root / "corruption").rglob("*.py")), *sorted((root / "pipelines").rglob("*.py"))]:
+        source = path.read_bytes()
+        if root / "corruption" in path.parents or b"njit" in source:
+            digest.update(source)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "papermoth" / f"kernels-{digest.hexdigest()}"
 

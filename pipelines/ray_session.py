@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
+import threading
 from typing import Any
 
 from corruption.errors import InputError
@@ -39,6 +41,7 @@ class RaySession:
         import ray
 
         if not ray.is_initialized():
+            handlers = _signal_handlers()
             logging.getLogger("ray").setLevel(logging.ERROR)
             try:
                 if self.address is None:
@@ -49,6 +52,9 @@ class RaySession:
                 reason = str(error).splitlines()[0]
                 raise InputError(f"--address {self.address}", reason, "start the cluster or correct it") from error
             self._ours = True
+            # Ray puts its own in their place, under which a signal ends in a C++ stack trace.
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         _hush()
 
     def _start_local(self) -> None:
@@ -78,6 +84,12 @@ class RaySession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _signal_handlers() -> dict[int, Any]:
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
 
 def _hush() -> None:

@@ -81,3 +81,8 @@ def shown(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: 1 trainer, 2 trainers."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -9,6 +9,7 @@ from typing import Any
 from corruption.errors import InputError
 from pipelines.identity import differing
 from pipelines.job import Job
+from pipelines.out_folder import is_empty
 from pipelines.recipe import Recipe
 from pipelines.store import json_bytes, open_store, write_atomically
 
@@ -28,7 +29,7 @@ def claim(folder: Path, job: Job) -> dict[str, Any]:
                 "change it back, use another --out, or start anew with --fresh",
             )
         return run
-    if folder.exists() and any(folder.iterdir()):
+    if not is_empty(folder):
         raise InputError(f"--out {folder}", "the folder is not empty and holds no run", "give an empty or new folder")
     run = {"identity": dict(job.identity), "recipe": job.recipe.plain(), "name": job.recipe.name, "store": job.store}
     write_atomically(path, json_bytes(run))
@@ -37,7 +38,7 @@ def claim(folder: Path, job: Job) -> dict[str, Any]:
 
 def refuse_foreign(folder: Path) -> None:
     """Raise InputError unless the folder is empty or a run's: --fresh must not remove anything else."""
-    if any(folder.iterdir()) and not (folder / RUN).exists():
+    if not is_empty(folder) and not (folder / RUN).exists():
         raise InputError(f"--out {folder}", "the folder holds no run of ours", "give an empty or new folder")
 
 

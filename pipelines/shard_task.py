@@ -26,7 +26,7 @@ from pipelines.store import json_bytes, write_atomically
 from pipelines.store_writer import HELD_OUT, TRAIN, write_shard
 
 PARTS = "parts"
-DOCUMENTS_PER_PART = 20_000
+ROWS_PER_PART = 20_000
 _MAX_QUARANTINE_DETAIL = 400
 
 
@@ -57,7 +57,7 @@ def read_group(units: Sequence[Unit], group: int, part_bytes: int) -> Iterator[d
                 size += len(item.text.encode("utf-8", "surrogatepass"))
             elif isinstance(item, Note) or not item.expected:
                 faults.append(_fault(item))
-            if size >= part_bytes or len(documents) >= DOCUMENTS_PER_PART:
+            if size >= part_bytes or len(documents) + len(faults) >= ROWS_PER_PART:
                 yield _part(group, part, units[0].source, False, documents, tally, faults)
                 documents, tally, faults, size, part = [], Tally(), [], 0, part + 1
     yield _part(group, part, units[0].source, True, documents, tally, faults)
@@ -113,12 +113,14 @@ def part_name(group: int, part: int) -> str:
 def make_shards(part: Mapping[str, Any], settings: ShardSettings) -> dict[str, Any]:
     """Tokenise a part and write its training and held-out shard and its record; returns a line for progress.
 
-    A part whose record was made from the same text is left alone.
+    A part whose record was made from the same rows is left alone.
     """
     name = part_name(part["group"], part["part"])
     folder = Path(settings.folder)
     record_path = folder / PARTS / f"{name}.json"
-    fingerprint = hashlib.blake2b(part["documents"], digest_size=16).hexdigest()
+    digest = hashlib.blake2b(part["documents"], digest_size=16)
+    digest.update((part["tally"] + part["quarantine"]).encode())
+    fingerprint = digest.hexdigest()
     record = _read_record(record_path, fingerprint)
     if record is None:
         record = _build(part, settings, name, fingerprint)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corruption.errors import InputError
-from pipelines.documents import Document
+from pipelines.documents import Document, Tally, nothing_usable
 from pipelines.formats.unit import Unit
+from pipelines.out_folder import is_empty, located
+from pipelines.readable import shown
 from pipelines.store import json_bytes
+from trainers.folders import beside, put
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -20,12 +24,15 @@ if TYPE_CHECKING:
     from pipelines.recipe import Recipe
 
 TOKENIZERS = Path("stores") / "tokenizers"
+_COMPLETE = "tokenizer.json"
+"""Found only in a whole folder: it gets its name after its files are written."""
 
 
 def train(recipe: Recipe, *, out: Path | None = None, console: Console) -> Path:
-    """Train the recipe's tokenizer, or find it trained; returns its folder.
+    """Train the recipe's tokenizer, or find it trained; returns its folder, a copy of it where `out` is given.
 
-    Raises InputError when the recipe names an existing tokenizer, or the corpus holds no usable text.
+    Raises InputError when the recipe names an existing tokenizer, the corpus holds no usable text, or something else
+    lies in `out`.
     """
     from pipelines.sources import list_files
 
@@ -36,12 +43,29 @@ def train(recipe: Recipe, *, out: Path | None = None, console: Console) -> Path:
             "give tokenizer.train to train one",
         )
     files = list_files(recipe.corpus.located(), Path.cwd())
-    folder = trained_folder(recipe, files) if out is None else out.expanduser().absolute()
-    if (folder / "tokenizer.json").exists():
-        console.say(f"reusing the tokenizer {folder}")
-        return folder
-    _train(recipe, files, folder, console)
-    return folder
+    folder = trained_folder(recipe, files)
+    target = folder if out is None else located(out)
+    same = _same_files(folder, target) if out is not None else False
+    if out is not None and not same and not is_empty(target):
+        raise InputError(f"--out {out}", "something else lies in the folder", "give an empty or new folder")
+    if not (folder / _COMPLETE).exists():
+        _train(recipe, files, folder, console)
+    else:
+        console.say(f"reusing the tokenizer {shown(target if same else folder)}")
+    if out is not None and not same:
+        partial = beside(target)
+        shutil.copytree(folder, partial, dirs_exist_ok=True)
+        put(partial, target)
+        console.say(f"copied it to {shown(target)}")
+    return target
+
+
+def _same_files(folder: Path, target: Path) -> bool:
+    """Whether the trained tokenizer's files, and no others, lie in the target."""
+    if not folder.is_dir() or not target.is_dir():
+        return False
+    here, there = ({p.name: p.read_bytes() for p in f.iterdir() if p.is_file()} for f in (folder, target))
+    return here == there and len(here) == len(list(target.iterdir()))
 
 
 def ensure_tokenizer(recipe: Recipe, files: Sequence[Unit], *, console: Console) -> PreTrainedTokenizerFast:
@@ -56,10 +80,10 @@ def ensure_tokenizer(recipe: Recipe, files: Sequence[Unit], *, console: Console)
         tokenizer = load_tokenizer(str(recipe.tokenizer.located()))
     else:
         folder = trained_folder(recipe, files)
-        if not (folder / "tokenizer.json").exists():
+        if not (folder / _COMPLETE).exists():
             _train(recipe, files, folder, console)
         else:
-            console.say(f"reusing the tokenizer {folder.parent.name}/{folder.name}")
+            console.say(f"reusing the tokenizer {shown(folder)}")
         tokenizer = load_tokenizer(str(folder))
     check_tokenizer(tokenizer, OBJECTIVE_COLUMNS[recipe.objective.kind].needs_tokens, recipe.objective.kind, None)
     return tokenizer
@@ -67,7 +91,7 @@ def ensure_tokenizer(recipe: Recipe, files: Sequence[Unit], *, console: Console)
 
 def is_trained(recipe: Recipe, files: Sequence[Unit]) -> bool:
     """Whether the recipe's tokenizer is there without training it."""
-    return recipe.tokenizer.train is None or (trained_folder(recipe, files) / "tokenizer.json").exists()
+    return recipe.tokenizer.train is None or (trained_folder(recipe, files) / _COMPLETE).exists()
 
 
 def files_fingerprint(files: Sequence[Unit]) -> str:
@@ -91,13 +115,15 @@ def trained_folder(recipe: Recipe, files: Sequence[Unit]) -> Path:
     return (TOKENIZERS / hashlib.blake2b(text, digest_size=4).hexdigest()).absolute()
 
 
-def sample_texts(files: Sequence[Unit], megabytes: int) -> Iterator[str]:
-    """The first texts of the corpus in order, up to so many megabytes."""
+def sample_texts(files: Sequence[Unit], megabytes: int, tally: Tally | None = None) -> Iterator[str]:
+    """The first texts of the corpus in order, up to so many megabytes; `tally` counts what was read."""
     from pipelines.sources import read_unit
 
     left = megabytes << 20
     for file in files:
         for item in read_unit(file):
+            if tally is not None:
+                tally.add(item)
             if isinstance(item, Document):
                 yield item.text
                 left -= len(item.text.encode("utf-8", "surrogatepass"))
@@ -111,12 +137,13 @@ def _train(recipe: Recipe, files: Sequence[Unit], folder: Path, console: Console
     spec = recipe.tokenizer.train
     assert spec is not None
     console.say(f"training a {spec.kind} tokenizer of {spec.vocab_size:,} tokens")
-    tokenizer = train_tokenizer(
-        sample_texts(files, spec.sample_mb), spec.kind, spec.vocab_size, lowercase=spec.lowercase
-    )
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    tokenizer.save_pretrained(unfinished)
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
-    console.say(f"tokenizer {folder}: {len(tokenizer):,} tokens")
+    tally = Tally()
+    texts = sample_texts(files, spec.sample_mb, tally)
+    first = next(texts, None)
+    if first is None:
+        raise nothing_usable(tally)
+    tokenizer = train_tokenizer(chain([first], texts), spec.kind, spec.vocab_size, lowercase=spec.lowercase)
+    partial = beside(folder)
+    tokenizer.save_pretrained(partial)
+    put(partial, folder)
+    console.say(f"tokenizer {shown(folder)}: {len(tokenizer):,} tokens")

@@ -36,6 +36,8 @@ def _work(config: dict[str, Any]) -> None:
     import ray.train.torch
 
     from pipelines.held_out_batches import HeldOutBatches
+    from pipelines.progress_board import StopPoll
+    from pipelines.quiet import quiet_transformers
     from pipelines.tracking import MetricLogger
     from trainers import checkpoint
     from trainers.collectives import World
@@ -45,6 +47,7 @@ def _work(config: dict[str, Any]) -> None:
     from trainers.objectives import objective as make_objective
     from trainers.state import TrainState
 
+    quiet_transformers()
     job: Job = config["job"]
     board = config["board"]
     recipe = job.recipe
@@ -84,7 +87,9 @@ def _work(config: dict[str, Any]) -> None:
         for warning in warnings:
             board.say.remote(warning)
         if done:
-            board.say.remote(f"going on after step {done} with {trainers} trainers")
+            board.say.remote(
+                f"going on after step {done} with {trainers} {'trainer' if trainers == 1 else 'trainers'}"
+            )
         board.put.remote({"step": done, "trainers": trainers})
     if not done:
         before = evaluate(module, objective, held_out, world)
@@ -106,11 +111,12 @@ def _work(config: dict[str, Any]) -> None:
             digest=digests.put if digests else None,
             evaluate=lambda step: evaluate(module, objective, held_out, world),
             save=save,
+            should_stop=StopPoll(board) if rank == 0 else None,
         ),
     )
     if rank == 0:
         if outcome.status == "finished":
-            _export(job, module)
+            _export(job, module, outcome.state.step)
         write_atomically(
             Path(job.folder) / OUTCOME,
             json_bytes(
@@ -160,7 +166,8 @@ class Digests:
 
     def __init__(self, path: Path, done: int) -> None:
         lines = path.read_text("utf-8").splitlines() if path.exists() else []
-        kept = [line for line in lines if json.loads(line)["step"] <= done]
+        # A kill may have torn the last line; its step is replayed.
+        kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= done]
         write_atomically(path, "".join(line + "\n" for line in kept).encode())
         self._file = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115  open for the whole run
 
@@ -169,10 +176,10 @@ class Digests:
         self._file.write(json.dumps({"step": step, "digest": digest}) + "\n")
 
 
-def _export(job: Job, module: Any) -> None:
+def _export(job: Job, module: Any, step: int) -> None:
     from pipelines.card import model_card
     from pipelines.tokenizers import load_tokenizer
     from trainers.export import export
 
     tokenizer = load_tokenizer(str(Path(job.store) / "tokenizer"))
-    export(module, Path(job.folder) / MODEL, tokenizer, model_card(job))
+    export(module, Path(job.folder) / MODEL, tokenizer, model_card(job, step))

@@ -149,7 +149,7 @@ class Mask:
     `rate` stays a share of tokens). count: "exact" (round half to even, at least one), "bernoulli" (a coin
     for each token or word, may choose none), "stochastic" (floor(rate * n + U), unbiased). mask_share and
     random_share: what happens at a chosen position; the rest keeps its token. A random token is ordinary and
-    differs from the original. decide: for words, whether that is decided once per "word" or per "token"
+    differs from the original. decide: with unit "word" only: decided once per "word" (default) or per "token"
     (random tokens are always drawn one by one). Special tokens, [UNK] among them, are neither chosen nor
     invented.
 
@@ -168,7 +168,7 @@ class Mask:
     count: Literal["exact", "bernoulli", "stochastic"] = "exact"
     mask_share: float = 0.8
     random_share: float = 0.1
-    decide: Literal["word", "token"] = "word"
+    decide: Literal["word", "token"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("rate", "mask_share", "random_share"):
@@ -181,6 +181,13 @@ class Mask:
                 f"{self.mask_share} + {self.random_share} is above 1",
                 "lower one of them; the rest is the share that keeps its token",
             )
+
+        if self.unit == "token" and self.decide is not None:
+            raise InputError(
+                "mask.decide", f"{self.decide!r} does nothing with unit: token", "remove it, or use unit: word"
+            )
+        if self.unit == "word" and self.decide is None:
+            object.__setattr__(self, "decide", "word")
 
     def needs(self) -> tuple[str, ...]:
         """The columns this configuration reads: whole words need the stored word starts."""

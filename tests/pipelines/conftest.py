@@ -1,10 +1,12 @@
-"""One Ray for all tests of this folder that need one: it takes seconds to start."""
+"""What tests of this folder share: one Ray, which takes seconds to start, and one small run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+
+from pipelines.job import Job
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +17,14 @@ def local_ray() -> Iterator[None]:
     with RaySession(cpus=8) as session:
         session.start()
         yield
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A BERT run of a small corpus, its store prepared, with a model that has learnt nothing; share it, alter nothing."""
+    from tests.pipelines.small_run import finish, small_job, small_recipe, write_corpus
+
+    folder = tmp_path_factory.mktemp("small")
+    job = small_job(folder, small_recipe(folder, write_corpus(folder / "corpus.txt")))
+    finish(job)
+    return job
