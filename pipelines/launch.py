@@ -167,7 +167,7 @@ class Shown:
             self._held_out = held_out
             perplexity = numbers.get("held_out/perplexity")
             told = "" if perplexity is None else f", perplexity {perplexity:.1f}"
-            self._console.say(f"held out at step {numbers['step']}: loss {held_out:.3f}{told}")
+            self._console.say(f"held out after step {numbers['held_out_step']}: loss {held_out:.3f}{told}")
         step = numbers.get("step", 0)
         # The first report of a start has no rate yet, only the time that starting took.
         if "train/loss" in numbers and step != self._step:

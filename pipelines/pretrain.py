@@ -12,7 +12,7 @@ from pipelines.launch import launch, local_cpus
 from pipelines.out_folder import located
 from pipelines.prepare import PrepareReport, prepare, vocabulary_of
 from pipelines.ray_session import RaySession
-from pipelines.readable import shown
+from pipelines.readable import amount, counted, shown
 from pipelines.recipe import Recipe
 from pipelines.run_folder import claim, refuse_foreign
 
@@ -99,6 +99,6 @@ def say_plan(job: Job, folder: Path, console: Console) -> None:
     flops = size.flops_per_token() * recipe.train.tokens_per_step * recipe.train.steps
     trainers = recipe.cluster.trainers
     console.say(
-        f"model: {recipe.model.kind}, {size.parameters / 1e6:.1f} M parameters; about {memory / 2**30:.2f} GiB in each "
-        f"of {trainers} {'trainer' if trainers == 1 else 'trainers'}; {flops:.1e} floating-point operations in all"
+        f"model: {recipe.model.kind}, {amount(size.parameters)} parameters; about {amount(memory, 'B')} of memory in each "
+        f"of {counted(trainers, 'trainer')}; {flops:.1e} floating-point operations in all"
     )

@@ -106,8 +106,8 @@ class Job:
         """The line that ends the job."""
         unit = str(fields.get("unit", self.fields.get("unit", "")))
         parts = [self.name, f"done in {duration(now - self._start)}"]
-        if self.done and unit not in fields:
-            parts.append(f"{number(self.done)} {unit}".rstrip())
+        if self.done and unit:
+            parts.append(f"{number(self.done)} {unit}")
         if (tokens := _float(fields.get("tokens", self.fields.get("tokens")))) is not None:
             parts.append(amount(tokens, "tok"))
         if (wait := _float(fields.get("wait"))) is not None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import warnings
 from typing import Any
 
 from corruption.errors import InputError
@@ -99,6 +100,8 @@ def _hush() -> None:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.execution_options.preserve_order = True
+    # That a job of one part cannot keep two workers busy is no news for the user.
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"ray\.data\..*")
     for name in ("ray.data", "ray.train"):
         logging.getLogger(name).setLevel(logging.ERROR)
 

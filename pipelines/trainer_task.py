@@ -72,7 +72,9 @@ def _work(config: dict[str, Any]) -> None:
         named = {_metric(name): value for name, value in metrics.items()}
         if logger:
             logger.log(step, named)
-        board.put.remote({"step": step, **named})
+        # A held-out score comes after the step's own numbers; the board keeps the newest of each.
+        at = "held_out_step" if "held_out/loss" in named else "step"
+        board.put.remote({at: step, **named})
 
     def save(state: TrainState) -> None:
         if rank == 0:

@@ -21,7 +21,7 @@ def local_ray() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """A BERT run of a small corpus, its store prepared, with a model that has learnt nothing; share it, alter nothing."""
+    """A BERT run of a small corpus: its store, and a model that has learnt nothing. Share it, alter nothing."""
     from tests.pipelines.small_run import finish, small_job, small_recipe, write_corpus
 
     folder = tmp_path_factory.mktemp("small")

@@ -71,7 +71,7 @@ def small_recipe(
     tokenizer: str | None = None,
     more: str = ", documents: line",
 ) -> Recipe:
-    """A recipe of a run of four steps of two lanes; the tokenizer is a trained one, saved beside it, if none is named."""
+    """A recipe of a run of four steps of two lanes; a trained tokenizer is saved beside it if none is named."""
     folder.mkdir(parents=True, exist_ok=True)
     if tokenizer is None:
         trained("bpe" if kind == "roberta" else "wordpiece").save_pretrained(folder / "tokenizer")
@@ -81,7 +81,7 @@ def small_recipe(
     return load_recipe(path, overrides)
 
 
-def one_after_another(units, settings, workers, console, part_bytes: int = 30_000) -> list[str]:
+def one_after_another(units, settings, workers, console, *, part_bytes: int = 30_000) -> list[str]:
     """What prepare's Ray job does, in a loop; small parts, so that a small corpus has several."""
     names = []
     for number, group in enumerate(grouped(units)):
