@@ -14,6 +14,7 @@ from pipelines.job import MODEL, Job, read_outcome
 from pipelines.readable import shown
 from pipelines.run_folder import reopen
 from pipelines.store import json_bytes, write_atomically
+from pipelines.threads import share_cores
 from pipelines.unigram import unigram_counts, unigram_loss
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def scored(run: Path) -> tuple[Evaluation, str]:
     from trainers.objectives import objective as make_objective
 
     quiet_transformers()
+    share_cores()
     folder = run.expanduser().absolute()
     job, _ = reopen(folder)
     if job.data.perplexity is None:

@@ -12,7 +12,7 @@ from pipelines.launch import launch, local_cpus
 from pipelines.out_folder import located
 from pipelines.prepare import PrepareReport, prepare, vocabulary_of
 from pipelines.ray_session import RaySession
-from pipelines.readable import amount, counted, shown
+from pipelines.readable import amount, shown
 from pipelines.recipe import Recipe
 from pipelines.run_folder import claim, refuse_foreign
 
@@ -97,8 +97,7 @@ def say_plan(job: Job, folder: Path, console: Console) -> None:
     bf16 = recipe.train.precision == "bf16"
     memory = size.state_bytes + size.activation_bytes(recipe.train.microbatch_tokens, bf16=bf16)
     flops = size.flops_per_token() * recipe.train.tokens_per_step * recipe.train.steps
-    trainers = recipe.cluster.trainers
     console.say(
-        f"model: {recipe.model.kind}, {amount(size.parameters)} parameters; about {amount(memory, 'B')} of memory in each "
-        f"of {counted(trainers, 'trainer')}; {flops:.1e} floating-point operations in all"
+        f"model: {recipe.model.kind}, {amount(size.parameters)} parameters; about {amount(memory, 'B')} of memory "
+        f"for each trainer ({recipe.cluster.trainers} of them); {flops:.1e} floating-point operations in all"
     )

@@ -47,7 +47,7 @@ def local_ray() -> None:
     changes what later `ray start` does. A cluster named by an address keeps its own mode: not called for one.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
-    # Ray would start a Python for every CPU it counts before anything needs one; here that only costs the first seconds.
+    # Ray would start a Python for every CPU it counts before anything needs one; that only costs the first seconds.
     os.environ.setdefault("RAY_prestart_worker_first_driver", "false")
 
 

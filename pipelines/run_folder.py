@@ -6,14 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from corruption.errors import InputError
 from pipelines.identity import differing
 from pipelines.job import Job
 from pipelines.out_folder import is_empty
+from pipelines.readable import shown
 from pipelines.recipe import Recipe
 from pipelines.store import json_bytes, open_store, write_atomically
 
 RUN = "run.json"
+REDO = "use the version that began it, or begin it anew with --fresh"
 
 
 def claim(folder: Path, job: Job) -> dict[str, Any]:
@@ -54,7 +58,13 @@ def reopen(folder: Path) -> tuple[Job, dict[str, Any]]:
     if not path.exists():
         raise InputError(f"run {folder}", f"it holds no {RUN}", "give the folder that pretrain printed")
     run: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    recipe = Recipe.model_validate_json(json.dumps(run["recipe"]), strict=True)
+    try:
+        recipe = Recipe.model_validate_json(json.dumps(run["recipe"]), strict=True)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        given = f"its recipe is no longer one ({where}: {fault['msg']})"
+        raise InputError(f"run {shown(folder)}", given, REDO) from None
     recipe._name = run["name"]
     store = open_store(Path(run["store"]))
     if store.identity != run["identity"]["corpus.manifest"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.job import DIGESTS, MODEL, OUTCOME, Job
 from pipelines.plan import Address
 from pipelines.store import json_bytes, write_atomically
+from pipelines.threads import share_cores
 from pipelines.window import Feed
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _work(config: dict[str, Any]) -> None:
     context = ray.train.get_context()
     rank, trainers = context.get_world_rank(), context.get_world_size()
     device = ray.train.torch.get_device()
-    _threads(context.get_local_world_size())
+    share_cores(context.get_local_world_size())
     world = World.current(device)
 
     objective = make_objective(**recipe.objective.model_dump())
@@ -134,13 +134,6 @@ def _work(config: dict[str, Any]) -> None:
         )
         if logger:
             logger.close()
-
-
-def _threads(local_trainers: int) -> None:
-    """Share this machine's cores among its trainers: Ray counts CPUs, torch would take one thread or all."""
-    import torch
-
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // local_trainers))
 
 
 def _metric(name: str) -> str:

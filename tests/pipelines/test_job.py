@@ -13,6 +13,7 @@ import pytest
 from corruption.errors import InputError
 from pipelines.job import Job, flat_identity
 from pipelines.plan import Address
+from pipelines.recipe import load_recipe
 from pipelines.window import read_window
 from tests.pipelines.small_run import module_of, prepare_here, small_job, small_recipe, write_corpus
 from tests.pipelines.trained import news
@@ -42,19 +43,18 @@ def test_weights_are_those_of_the_sources(tmp_path: Path, monkeypatch: pytest.Mo
     lines = (tmp_path / "small.yaml").read_text().splitlines()
     kept = [line for line in lines if not line.startswith("corpus:")]
     (tmp_path / "two.yaml").write_text("\n".join([*kept, f"corpus: {{sources: {sources}, max_tokens: 48}}"]))
-    from pipelines.recipe import load_recipe
-
     job = small_job(tmp_path, load_recipe(tmp_path / "two.yaml"))
     row_groups = job.opened_store().train
     assert job.geometry(row_groups).weights == (2.0, 1.0)
     rows = [int(row_groups.histogram[row_groups.source == i].sum()) for i in range(2)]
     plan = job.plan()
-    table = plan.table(Address(0, 0, 0), 1)
     seen = Counter()
-    for row in table.to_pylist():
+    for row in plan.table(Address(0, 0, 0), 1000).to_pylist():
         if row["epoch"] == 0:
-            seen.update(len(keys) for keys in read_window(row, job.feed(plan))["keys"].to_pylist())
-    assert rows[0] and rows[1]
+            for keys in read_window(row, job.feed(plan))["keys"].to_pylist():
+                seen.update(keys)
+    times = Counter(seen.values())
+    assert times == {2: rows[0], 1: rows[1]}
 
 
 def test_D_07_every_epoch_sees_every_passage_once(small: Job) -> None:

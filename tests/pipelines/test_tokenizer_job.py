@@ -1,4 +1,4 @@
-"""The recipe's tokenizer: trained once, the same wherever the corpus lies, found again, never put over something else."""
+"""The recipe's tokenizer: trained once, the same wherever the corpus lies, and never put over something else."""
 
 from __future__ import annotations
 
