@@ -117,7 +117,8 @@ def _spaces(tokenizer: PreTrainedTokenizerFast) -> Callable[[int], bool]:
 def rates(steps: Sequence[dict[str, Any]], tally: Tally) -> Iterator[tuple[str, Text]]:
     """Names and texts of the last lines: what each step was asked for, and what it all came to."""
     for step in steps:
-        fields = ", ".join(f"{key} {value}" for key, value in step.items() if key not in ("kind", "name"))
+        shown = {key: value for key, value in step.items() if key not in ("kind", "name") and value is not None}
+        fields = ", ".join(f"{key} {value}" for key, value in shown.items())
         name = step["kind"] if step["name"] == step["kind"] else f"{step['kind']} ({step['name']})"
         yield "asked", Text(f"{name}: {fields}" if fields else name)
     share = tally.labelled / tally.choosable if tally.choosable else 0.0

@@ -20,7 +20,7 @@ from tests.corruption.rows import VOCABULARY, digest, passages, random_rows
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "mask": [
         {"unit": unit, "count": count, "decide": decide, "rate": rate}
-        for unit, decide in (("token", "word"), ("word", "word"), ("word", "token"))
+        for unit, decide in (("token", None), ("word", "word"), ("word", "token"))
         for count in ("exact", "bernoulli", "stochastic")
         for rate in (0.15, 0.5)
     ],

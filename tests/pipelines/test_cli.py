@@ -103,7 +103,7 @@ def test_options_reach_the_jobs(run, jobs, tmp_path):
     assert run("prepare", "wwm", "--fresh", "--address", "auto", "--log", "json")[0] == 0
     (recipe,), options = jobs["prepare"]
     assert recipe.name == "wwm" and options.pop("console").mode == "json"
-    assert options == {"out": None, "fresh": True, "strict": False, "address": "auto"}
+    assert options == {"out": None, "fresh": True, "strict": False, "workers": None, "address": "auto"}
     assert run("preview", "demo", "--rows", "2", "--text", "a b", "--epoch", "3", "--width", "90")[0] == 0
     assert jobs["preview"][1] == {"rows": 2, "text": "a b", "epoch": 3, "width": 90}
     assert run("evaluate", str(tmp_path))[0] == 0 and jobs["evaluate"][0] == (tmp_path,)

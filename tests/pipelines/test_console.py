@@ -192,7 +192,7 @@ def test_outcome_line() -> None:
     console.progress("pretrain", 600, 600, tokens=4_900_000)
     clock.now += 123
     console.done("pretrain", perplexity=181.34)
-    assert out.getvalue().splitlines()[-1] == "pretrain  done in 2m03s  600  4.9 Mtok  perplexity 181"
+    assert out.getvalue().splitlines()[-1] == "pretrain  done in 2m03s  4.9 Mtok  perplexity 181"
 
 
 def test_done_without_progress_is_fine() -> None:
@@ -248,7 +248,7 @@ def test_terminal_gets_one_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [piece for piece in pieces if "message" in piece] == ["a message\n"]
     assert pieces[1].startswith("pretrain  1/100  1%  loss 6.3")
     assert any(piece.endswith("\n") and piece.startswith("pretrain  3/100") for piece in pieces)
-    assert pieces[-1].endswith("pretrain  done in 2s  3\n")
+    assert pieces[-1].endswith("pretrain  done in 2s\n")
 
 
 def test_unknown_mode_is_refused() -> None:

@@ -186,7 +186,7 @@ corrupted [MASK] dog ran far, ~,~ [UNK] dogs ~the~ .
 labels    the | un | sat
 
 asked     mask: rate 0.3, unit token, count exact, mask_share 0.6,
-          random_share 0.2, decide word
+          random_share 0.2
 came to   5 of 17 tokens labelled, rate 0.2941, hidden 0.600, random
           0.400, kept 0.000
 """

@@ -93,3 +93,11 @@ def test_no_run_no_store_or_another_store_is_one_line(small: Job, tmp_path: Path
     shutil.rmtree(tmp_path / "store")
     with pytest.raises(InputError, match="the folder is not there; run papermoth prepare"):
         reopen(tmp_path / "run")
+
+
+def test_a_recipe_that_this_version_does_not_know_is_one_line(small: Job, tmp_path: Path) -> None:
+    made = claim(tmp_path / "run", small)
+    made["recipe"]["train"]["a_key_of_another_version"] = 1
+    (tmp_path / "run" / RUN).write_bytes(json_bytes(made))
+    with pytest.raises(InputError, match=r"no longer one \(train\.a_key_of_another_version: .*--fresh"):
+        reopen(tmp_path / "run")

@@ -158,14 +158,3 @@ def test_a_failure_is_told_on_the_board_and_raised_on(
     with pytest.raises(type(error)) as raised:
         work({"board": board})
     assert raised.value is error and said == [told]
-
-
-def test_torch_threads_are_shared_among_the_trainers_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    asked: list[int] = []
-    monkeypatch.setattr(torch, "set_num_threads", asked.append)
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    for local in (1, 3, 8, 20):
-        trainer_task._threads(local)
-    assert asked == [8, 2, 1, 1]

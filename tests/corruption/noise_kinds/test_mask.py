@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from corruption.chain import Chain
+from corruption.errors import InputError
 from corruption.noise_kinds import Mask
 from corruption.schema import IGNORE
 from tests.corruption.noise_kinds.masking import budget, masked, ordinary, words
@@ -26,13 +27,12 @@ from tests.corruption.rows import (
 
 RATES = st.sampled_from([0.0, 0.01, 0.15, 0.5, 1.0])
 MASKS = st.builds(
-    Mask,
+    lambda unit_decide, **fields: Mask(unit=unit_decide[0], decide=unit_decide[1], **fields),
+    unit_decide=st.sampled_from([("token", None), ("word", "word"), ("word", "token")]),
     rate=RATES,
-    unit=st.sampled_from(["token", "word"]),
     count=st.sampled_from(["exact", "bernoulli", "stochastic"]),
     mask_share=st.sampled_from([0.0, 0.5, 0.8]),
     random_share=st.sampled_from([0.0, 0.1, 0.2]),
-    decide=st.sampled_from(["word", "token"]),
 )
 
 
@@ -192,7 +192,7 @@ def test_C2_decisions_of_pieces_are_independent_when_asked():
 @given(batches(), MASKS, st.integers(0, 2**63))
 def test_C2_words_of_one_token_equal_token_masking(rows, mask, seed):
     rows = rows.put(word_start=rows.tokens.with_values(np.ones_like(rows.tokens.values)))
-    by_word, by_token = (dataclasses.replace(mask, unit=unit) for unit in ("word", "token"))
+    by_word, by_token = (dataclasses.replace(mask, unit=unit, decide=None) for unit in ("word", "token"))
     for a, b in zip(masked(by_word, rows, seed), masked(by_token, rows, seed)):
         assert all(np.array_equal(x, y) for x, y in zip(a, b))
 
@@ -210,3 +210,9 @@ def test_C2_a_word_longer_than_the_budget_is_taken_when_nothing_fits():
     rows = batch([[7] * 9] * 300, [[1, 0, 0] * 3] * 300)
     counts = [tuple(np.flatnonzero(labels != IGNORE)) for _, _, labels in masked(Mask(rate=0.1, unit="word"), rows)]
     assert set(counts) == {(0, 1, 2), (3, 4, 5), (6, 7, 8)}
+
+
+def test_decide_is_refused_where_it_does_nothing():
+    with pytest.raises(InputError, match=r"mask\.decide: 'token' does nothing with unit: token"):
+        Mask(decide="token")
+    assert Mask(unit="word").decide == "word"
