@@ -60,7 +60,7 @@ Log = Annotated[
 
 @app.command()
 def demo(out: Out = None, fresh: Fresh = False, log: Log = "text") -> None:
-    """The whole line on a real corpus, offline: tokenizer, prepare, pretrain, evaluate."""
+    """Run the whole line on a real corpus, offline."""
     from pipelines.demo import demo as job
 
     job(out=_folder(out), fresh=fresh, console=_console(log))
@@ -112,7 +112,7 @@ def preview(
         int | None, typer.Option(min=40, help="Columns to print; the terminal's own if not given.")
     ] = None,
 ) -> None:
-    """Show real text before and after corruption, and the rates it came to. Starts no Ray."""
+    """Show real text before and after corruption."""
     from pipelines.preview import preview as job
 
     job(_recipe(recipe, set_), rows=rows, text=text, epoch=epoch, width=width)
@@ -129,7 +129,7 @@ def pretrain(
     address: Address = None,
     log: Log = "text",
 ) -> None:
-    """Train the recipe's model; the same command continues an interrupted run."""
+    """Train the recipe's model, or go on where it was."""
     from pipelines.pretrain import pretrain as job
 
     job(
@@ -145,7 +145,7 @@ def pretrain(
 
 @app.command()
 def evaluate(run: Run, log: Log = "text") -> None:
-    """Score a run on its held-out documents: loss and perplexity, always with the same masks."""
+    """Score a run on its held-out documents."""
     from pipelines.evaluate import evaluate as job
 
     job(_run(run), console=_console(log))
@@ -186,7 +186,7 @@ def doctor(
     ] = None,
     set_: Sets = None,
 ) -> None:
-    """Check this machine, and what a recipe needs, before a long job does."""
+    """Check this machine and what a recipe needs."""
     from pipelines.doctor import doctor as job
 
     job(None if recipe is None else _recipe(recipe, set_))

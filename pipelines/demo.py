@@ -31,10 +31,15 @@ def demo(*, out: Path | None = None, fresh: bool = False, console: Console) -> P
     job, run = reopen(folder)
     found, _ = scored(folder)
     handle = RunHandle(run["tracking"]["uri"], run["tracking"]["run_id"], recipe.tracking.experiment)
-    held_out = metric_history(handle, "held_out/loss")
+    try:
+        trained, held_out = metric_history(handle, "train/loss"), metric_history(handle, "held_out/loss")
+    except Exception as error:
+        # The run is finished and its scores are fresh; only the curve lives in the tracker.
+        console.warn(f"no curve: {handle.uri} cannot be read ({type(error).__name__})")
+        trained, held_out = [], []
     console.say("")
     console.say("loss by step")
-    console.say(loss_curve(metric_history(handle, "train/loss"), held_out, marks={"unigram": found.unigram_loss}))
+    console.say(loss_curve(trained, held_out, marks={"unigram": found.unigram_loss}))
     console.say("")
     if held_out and held_out[0][0] == 0:
         console.say(f"held-out perplexity before training: {math.exp(held_out[0][1]):.1f}")
