@@ -12,6 +12,7 @@ import argparse
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -96,12 +97,13 @@ def through_ray(plan: Plan, feed: Feed, steps: int, trainers: int) -> tuple[floa
     marks: list[list[float]] = [[] for _ in range(trainers)]
 
     def consume(r: int) -> None:
-        for number, rows in enumerate(stream.steps(iterators[r], feed, trainers, Address(0, 0, 0))):
-            for i in range(len(rows)):
-                stream.flat_columns(rows, i, feed.frame.columns)
-            marks[r].append(time.perf_counter())
-            if number + 1 == steps:
-                return
+        with closing(stream.steps(iterators[r], feed, trainers, Address(0, 0, 0))) as source:
+            for number, rows in enumerate(source):
+                for i in range(len(rows)):
+                    stream.flat_columns(rows, i, feed.frame.columns)
+                marks[r].append(time.perf_counter())
+                if number + 1 == steps:
+                    return
 
     threads = [threading.Thread(target=consume, args=(r,)) for r in range(trainers)]
     for thread in threads:

@@ -13,7 +13,7 @@ the trainer asserts that each step begins where the last one ended, so a lost or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,23 +147,29 @@ def split(
     return parts
 
 
-def steps(iterator: DataIterator, feed: Feed, trainers: int, cursor: Address) -> Iterator[pa.Table]:
+def steps(iterator: DataIterator, feed: Feed, trainers: int, cursor: Address) -> Generator[pa.Table]:
     """The trainer's K rows of each step, in order, checked: a step must begin where the one before it ended.
 
     Ends with the plan. Raises StreamBroken when a step is not the successor of the last.
     """
     per_trainer = -(-feed.geometry.lanes // trainers)
     expected = cursor
-    for rows in iterator.iter_batches(
-        batch_size=per_trainer, batch_format="pyarrow", drop_last=True, prefetch_batches=2
-    ):
-        first = _address(rows, "first")
-        if first.epoch == FILLER:
-            return
-        if first != expected:
-            raise StreamBroken(f"the stream delivered {tuple(first)} where {tuple(expected)} was due")
-        expected = _address(rows, "next")
-        yield rows
+    batches = iter(
+        iterator.iter_batches(batch_size=per_trainer, batch_format="pyarrow", drop_last=True, prefetch_batches=2)
+    )
+    try:
+        for rows in batches:
+            first = _address(rows, "first")
+            if first.epoch == FILLER:
+                return
+            if first != expected:
+                raise StreamBroken(f"the stream delivered {tuple(first)} where {tuple(expected)} was due")
+            expected = next_address(rows)
+            yield rows
+    finally:
+        # Ray prefetches in threads of this process; left running they would take it down when Ray is shut down.
+        if isinstance(batches, Generator):
+            batches.close()
 
 
 def _address(rows: pa.Table, which: str) -> Address:

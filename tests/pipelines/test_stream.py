@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -41,15 +42,16 @@ def consume(
 
     def one(trainer: int) -> None:
         try:
-            for step, rows in enumerate(stream.steps(iterators[trainer], feed, trainers, cursor), first):
-                if step == STEPS:
-                    return
-                each(trainer, step)
-                for i in range(len(rows)):
-                    if rows["epoch"][i].as_py() != stream.FILLER:
-                        address = Address(*(rows[c][i].as_py() for c in ("epoch", "window", "number")))
-                        columns, lengths = stream.flat_columns(rows, i, feed.frame.columns)
-                        got[step, rows["lane"][i].as_py()] = address, digest(columns, lengths)
+            with closing(stream.steps(iterators[trainer], feed, trainers, cursor)) as source:
+                for step, rows in enumerate(source, first):
+                    if step == STEPS:
+                        return
+                    each(trainer, step)
+                    for i in range(len(rows)):
+                        if rows["epoch"][i].as_py() != stream.FILLER:
+                            address = Address(*(rows[c][i].as_py() for c in ("epoch", "window", "number")))
+                            columns, lengths = stream.flat_columns(rows, i, feed.frame.columns)
+                            got[step, rows["lane"][i].as_py()] = address, digest(columns, lengths)
         except BaseException as error:
             failed.append(error)
 
