@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -74,3 +75,17 @@ def test_evaluate_prints_the_yardsticks(demo: tuple[Path, str, float]) -> None:
         assert line in done.stdout
     scores = json.loads((run / "evaluation.json").read_text())
     assert scores["step"] == STEPS and scores["labels"] > 1000
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_the_whole_demo_learns_more_than_frequencies(tmp_path: Path) -> None:
+    """Perplexity at least 15 % below the unigram model's, and clearly worse with shuffled context."""
+    done = papermoth("demo", cwd=tmp_path, timeout=1700)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = (tmp_path / "runs").glob("demo-*")
+    scores = json.loads((run / "evaluation.json").read_text())
+    assert math.exp(scores["loss"] - scores["unigram_loss"]) < 0.85
+    assert scores["shuffled_loss"] > scores["loss"] + 0.5
+    for part in ("loss by step", "held-out perplexity before training", "three masks", "mlflow ui", "the model: runs/"):
+        assert part in done.stdout
