@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.conftest import Made
-from tests.end_to_end.tiny import (
-    command,
-    digests,
-    environment,
-    kill,
-    losses,
-    steps_done,
-    trainers_of,
-    wait_for,
-    write_recipe,
-)
+from tests.end_to_end.tiny import digests, kill, losses, started, steps_done, trainers_of, wait_for, write_recipe
 
 EVERY = 10
 
@@ -29,14 +18,7 @@ def test_sigkill_of_one_of_two_trainers(undisturbed: Made) -> None:
     folder = undisturbed.folder
     recipe = write_recipe(folder / "tiny.yaml", undisturbed.corpus, trainers=2, checkpoint_every=EVERY)
     run = folder / "killed"
-    with subprocess.Popen(
-        command("pretrain", recipe, "--out", run),
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(),
-    ) as process:
+    with started("pretrain", recipe, "--out", run, cwd=folder) as process:
         # After the first checkpoint and some steps into the next interval.
         wait_for(lambda: steps_done(run) >= EVERY + 4, process)
         victims = trainers_of(process)

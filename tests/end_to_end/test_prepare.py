@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.end_to_end.tiny import command, environment, papermoth, wait_for, write_corpus, write_recipe
+from tests.end_to_end.tiny import papermoth, started, wait_for, write_corpus, write_recipe
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -50,14 +49,7 @@ def test_two_workers_write_the_same_bytes(corpus: Path, store: Path) -> None:
 def test_killed_and_run_again_it_ends_in_the_same_bytes(corpus: Path, store: Path) -> None:
     target = corpus / "killed"
     arguments = ("prepare", corpus / "tiny.yaml", "--out", target, "--workers", "1")
-    with subprocess.Popen(
-        command(*arguments),
-        cwd=corpus,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment(),
-    ) as process:
+    with started(*arguments, cwd=corpus) as process:
         wait_for(lambda: len(list(target.glob("parts/*.json"))) >= 1, process)
         family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
         for member in family:

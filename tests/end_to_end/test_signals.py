@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 
 import psutil
 import pytest
 
 from tests.end_to_end.conftest import Made
-from tests.end_to_end.tiny import command, digests, environment, papermoth, steps_done, wait_for, write_recipe
+from tests.end_to_end.tiny import digests, papermoth, started, steps_done, wait_for, write_recipe
 
 
 @pytest.mark.timeout(400)
@@ -47,14 +46,7 @@ def test_control_c_ends_with_130(undisturbed: Made) -> None:
 
 
 def _disturb(run, recipe, folder, number):  # type: ignore[no-untyped-def]
-    with subprocess.Popen(
-        command("pretrain", recipe, "--out", run),
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(),
-    ) as process:
+    with started("pretrain", recipe, "--out", run, cwd=folder) as process:
         wait_for(lambda: steps_done(run) >= 5, process)
         family = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(number)

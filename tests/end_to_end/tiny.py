@@ -74,6 +74,18 @@ def papermoth(*arguments: str | Path, cwd: Path, timeout: float = 280) -> subpro
     )
 
 
+def started(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
+    """The same, to be disturbed while it runs; what it prints comes out of `communicate`."""
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+    )
+
+
 def environment() -> dict[str, str]:
     """The environment of a command: offline, and nothing of a Ray of this process."""
     return {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | {"HF_HUB_OFFLINE": "1"}
