@@ -36,6 +36,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(undisturbed: Made) -> None:
     assert _status(run) == "FINISHED"
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_control_c_ends_with_130(undisturbed: Made) -> None:
     folder = undisturbed.folder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -30,7 +29,6 @@ def consume(
     trainers: int,
     first: int,
     *,
-    each: Callable[[int, int], None] = lambda trainer, step: None,
     chunk: int = 4,
 ) -> dict[tuple[int, int], tuple[Address, str]]:
     """(step, lane) -> (address, digest) as trainers in threads receive it."""
@@ -46,7 +44,6 @@ def consume(
                 for step, rows in enumerate(source, first):
                     if step == STEPS:
                         return
-                    each(trainer, step)
                     for i in range(len(rows)):
                         if rows["epoch"][i].as_py() != stream.FILLER:
                             address = Address(*(rows[c][i].as_py() for c in ("epoch", "window", "number")))
@@ -78,28 +75,35 @@ def test_every_step_has_the_plans_microbatches(
     assert consume(plan, feed, trainers, first) == expected(plan, feed, first)
 
 
-def test_a_killed_data_worker_changes_nothing(local_ray: None, run: tuple[Plan, Feed], tmp_path: Path) -> None:
-    """While steps are eaten slowly, the worker processes that read windows are killed twice; Ray runs them again."""
-    plan, _ = run
-    killed: list[int] = []
-
-    def kill(trainer: int, step: int) -> None:
-        time.sleep(0.05)
-        if trainer == 0 and step in (2, 6):
-            for process in window_workers():
-                process.kill()
-                killed.append(process.pid)
-
-    # Small blocks and a slow reader keep window tasks running while the kills happen.
+def test_a_killed_data_worker_changes_nothing(local_ray: None, tmp_path: Path) -> None:
+    """The first worker processes that are seen reading windows are killed as they read; Ray runs their tasks again."""
     plan, feed = plan_and_feed(write_store(tmp_path, shards=4), lanes=LANES, window_row_groups=1, seed=11)
-    assert consume(plan, feed, 2, 0, each=kill, chunk=1) == expected(plan, feed)
+    killed: list[int] = []
+    over = threading.Event()
+
+    def hunt() -> None:
+        while not over.is_set() and len(killed) < 2:
+            for process in window_workers():
+                if process.pid not in killed:
+                    process.kill()
+                    killed.append(process.pid)
+            time.sleep(0.005)
+
+    hunter = threading.Thread(target=hunt)
+    hunter.start()
+    try:
+        got = consume(plan, feed, 2, 0, chunk=1)
+    finally:
+        over.set()
+        hunter.join()
+    assert got == expected(plan, feed)
     assert killed, "no worker was there to be killed: the test shows nothing"
 
 
 def window_workers() -> list[psutil.Process]:
-    """Our own Ray's worker processes that read windows, now or last."""
+    """Our own Ray's worker processes that are reading windows now; an idle one has another title."""
     mine = psutil.Process().children(recursive=True)
-    return [p for p in mine if p.is_running() and any("_read_windows" in part for part in _command(p))]
+    return [process for process in mine if any("_read_windows" in part for part in _command(process))]
 
 
 def _command(process: psutil.Process) -> list[str]:
