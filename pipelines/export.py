@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from corruption.errors import InputError
 from pipelines.card import model_card
 from pipelines.console import Console
+from pipelines.job import Job
 from pipelines.out_folder import is_empty, located
 from pipelines.readable import shown
 from pipelines.run_folder import reopen
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 
 def export(run: Path, out: Path, *, console: Console) -> Path:
@@ -20,7 +25,6 @@ def export(run: Path, out: Path, *, console: Console) -> Path:
     """
     from pipelines.evaluate import load_module
     from pipelines.quiet import quiet_transformers
-    from pipelines.tokenizers import load_tokenizer
     from trainers.export import export as write
     from trainers.objectives import objective as make_objective
 
@@ -33,7 +37,15 @@ def export(run: Path, out: Path, *, console: Console) -> Path:
     loaded = load_module(job, make_objective(**job.recipe.objective.model_dump()))
     if target.exists():
         shutil.rmtree(target)
-    tokenizer = load_tokenizer(str(Path(job.store) / "tokenizer"))
-    write(loaded.module, target, tokenizer, model_card(job, loaded.step))
+    write(loaded.module, target, tokenizer_of(job), model_card(job, loaded.step))
     console.say(f"exported {loaded.what} to {shown(target)}")
     return target
+
+
+def tokenizer_of(job: Job) -> PreTrainedTokenizerFast:
+    """The run's tokenizer, told the longest example that the model has seen, so that truncation fits its positions."""
+    from pipelines.tokenizers import load_tokenizer
+
+    tokenizer = load_tokenizer(str(Path(job.store) / "tokenizer"))
+    tokenizer.model_max_length = job.recipe.corpus.max_tokens
+    return tokenizer

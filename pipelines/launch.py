@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -76,11 +77,17 @@ def launch(job: Job, folder: Path, run: dict[str, Any], done: int, session: RayS
             raise JobFailed(outcome["message"] + where)
         log_model_folder(handle, folder / MODEL, f"{recipe.name}-{parts[:8]}", _last_held_out(handle))
         status = "FINISHED"
+    except Exception as error:
+        # What a data task says of a damaged shard arrives inside the traceback of everything that waited for it.
+        if damaged := re.search(r"shard [^\n]+: cannot be read[^\n]*", str(error)):
+            raise JobFailed(damaged.group()) from None
+        raise
     except (KeyboardInterrupt, SystemExit):
         status = "KILLED"
         raise
     finally:
         finish_run(handle, status)
+    console.done("pretrain", steps=outcome["step"], tokens=outcome["tokens"])
     console.say(f"finished {outcome['message']}. The model is in {shown(folder / MODEL)}")
 
 
@@ -152,22 +159,15 @@ def _fit(job: Job, folder: Path, console: Console) -> int | None:
 
 
 class Shown:
-    """Turns what is on the board into lines: progress once a step, and a line for each new held-out score."""
+    """Turns what is on the board into lines: its messages, and progress once a step."""
 
     def __init__(self, steps: int, console: Console) -> None:
         self._steps, self._console = steps, console
         self._step = -1
-        self._held_out: float | None = None
 
     def __call__(self, numbers: dict[str, Any], messages: list[str]) -> None:
         for message in messages:
             self._console.say(message)
-        held_out = numbers.get("held_out/loss")
-        if held_out is not None and held_out != self._held_out:
-            self._held_out = held_out
-            perplexity = numbers.get("held_out/perplexity")
-            told = "" if perplexity is None else f", perplexity {perplexity:.1f}"
-            self._console.say(f"held out after step {numbers['held_out_step']}: loss {held_out:.3f}{told}")
         step = numbers.get("step", 0)
         # The first report of a start has no rate yet, only the time that starting took.
         if "train/loss" in numbers and step != self._step:

@@ -22,7 +22,7 @@ from pipelines.console import Console
 from pipelines.documents import Tally, nothing_usable
 from pipelines.formats.unit import Unit
 from pipelines.held_out import at_least_two_documents
-from pipelines.out_folder import is_empty, located
+from pipelines.out_folder import alone, is_empty, located
 from pipelines.outcome import JobFailed
 from pipelines.passages import PassageSettings
 from pipelines.ray_session import RaySession
@@ -126,32 +126,33 @@ def prepare(
         return PrepareReport(store, tokenizer, True, tally)
     if only_look:
         raise _not_prepared(recipe)
-    _claim(folder, name)
-    shard_settings = ShardSettings(
-        str(folder),
-        tokenizer.backend_tokenizer.to_str(),
-        PassageSettings(budget=settings["budget"]),
-        recipe.corpus.held_out,
-        recipe.corpus.row_group_tokens,
-        len(tokenizer),
-    )
-    units = list_units(sources, Path.cwd())
-    console.say(f"preparing {len(files)} {'file' if len(files) == 1 else 'files'} into {shown(folder)}")
-    if workers is None and address is None:
-        workers = os.cpu_count()
-    with nullcontext(session) if session else RaySession(address) as ray:
-        ray.start()
-        names = _run(units, shard_settings, workers, console)
-    about = {
-        "request": name,
-        "settings": settings,
-        "tokenizer": request["tokenizer"],
-        "tokenizer_name": _tokenizer_name(recipe),
-        "sources": _sources(recipe, files),
-    }
-    store, tally = _finish(folder, names, about, tokenizer, recipe, console)
-    _strict(strict, tally, folder)
-    return PrepareReport(store, tokenizer, False, tally)
+    with alone(folder):
+        _claim(folder, name)
+        shard_settings = ShardSettings(
+            str(folder),
+            tokenizer.backend_tokenizer.to_str(),
+            PassageSettings(budget=settings["budget"]),
+            recipe.corpus.held_out,
+            recipe.corpus.row_group_tokens,
+            len(tokenizer),
+        )
+        units = list_units(sources, Path.cwd())
+        console.say(f"preparing {len(files)} {'file' if len(files) == 1 else 'files'} into {shown(folder)}")
+        if workers is None and address is None:
+            workers = os.cpu_count()
+        with nullcontext(session) if session else RaySession(address) as ray:
+            ray.start()
+            names = _run(units, shard_settings, workers, console)
+        about = {
+            "request": name,
+            "settings": settings,
+            "tokenizer": request["tokenizer"],
+            "tokenizer_name": _tokenizer_name(recipe),
+            "sources": _sources(recipe, files),
+        }
+        store, tally = _finish(folder, names, about, tokenizer, recipe, console)
+        _strict(strict, tally, folder)
+        return PrepareReport(store, tokenizer, False, tally)
 
 
 def _not_prepared(recipe: Recipe) -> InputError:
@@ -260,6 +261,10 @@ def _finish(
     for record in records:
         tally.merge(_tally(record["tally"]))
         counts.update(record["counts"])
+    counts["shared_keys"] = (
+        counts["documents"] - counts["documents_without_tokens"] - sum(record["documents"] for record in records)
+    )
+    counts = +counts
     if not tally.adds_up():
         raise RuntimeError(f"{tally.rows} rows read, but not all are accounted for: {tally.to_json()}")
     lines = [
@@ -296,6 +301,11 @@ def _say_rejects(tally: Tally, counts: Counter[str], folder: Path, console: Cons
             console.say(f"  {title}: " + ", ".join(f"{n} {reason}" for reason, n in what.most_common()))
     if tally.rejects:
         console.warn(f"{tally.rejects.total()} rows or files were rejected; see {shown(folder / QUARANTINE_FILE)}")
+    if counts["shared_keys"]:
+        console.warn(
+            f"{counts['shared_keys']:,} documents bring a key that another one has: they share its noise and its side "
+            "of the held-out split; give each document an id of its own"
+        )
     if counts["unsegmented_characters"] > WORTH_A_WORD * counts["characters"]:
         console.warn(
             f"{counts['unsegmented_characters']:,} characters of Chinese, Japanese, Thai or another script without "

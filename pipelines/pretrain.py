@@ -9,7 +9,7 @@ from pipelines.console import Console
 from pipelines.identity import identity, identity_parts
 from pipelines.job import MODEL, Job, flat_identity
 from pipelines.launch import launch, local_cpus
-from pipelines.out_folder import located
+from pipelines.out_folder import alone, located
 from pipelines.prepare import PrepareReport, prepare, vocabulary_of
 from pipelines.ray_session import RaySession
 from pipelines.readable import amount, shown
@@ -54,17 +54,17 @@ def _pretrain(
     say_plan(job, folder, console)
     if dry_run:
         return folder
-    if fresh and folder.exists():
-        refuse_foreign(folder)
-        shutil.rmtree(folder)
-    run = claim(folder, job)
-    done, _ = job.resume_point()
-    if done >= recipe.train.steps and (folder / MODEL).exists():
-        console.say(
-            f"already at step {done} of {recipe.train.steps}: nothing to do. The model is in {shown(folder / MODEL)}"
-        )
-        return folder
-    launch(job, folder, run, done, session, console)
+    with alone(folder):
+        if fresh and folder.exists():
+            refuse_foreign(folder)
+            shutil.rmtree(folder)
+        run = claim(folder, job)
+        done, _ = job.resume_point()
+        if done >= recipe.train.steps and (folder / MODEL).exists():
+            model = shown(folder / MODEL)
+            console.say(f"already at step {done} of {recipe.train.steps}: nothing to do. The model is in {model}")
+        else:
+            launch(job, folder, run, done, session, console)
     return folder
 
 

@@ -24,7 +24,7 @@ def claim(folder: Path, job: Job) -> dict[str, Any]:
     """The run's record: found, or made. Raises InputError under another identity, or when the folder is foreign."""
     path = folder / RUN
     if path.exists():
-        run: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        run = _read(path)
         if keys := differing(run["identity"], job.identity):
             told = ", ".join(f"{k} ({run['identity'].get(k)} there, {job.identity.get(k)} now)" for k in keys)
             raise InputError(
@@ -57,7 +57,7 @@ def reopen(folder: Path) -> tuple[Job, dict[str, Any]]:
     path = folder / RUN
     if not path.exists():
         raise InputError(f"run {folder}", f"it holds no {RUN}", "give the folder that pretrain printed")
-    run: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    run = _read(path)
     try:
         recipe = Recipe.model_validate_json(json.dumps(run["recipe"]), strict=True)
     except ValidationError as error:
@@ -72,3 +72,14 @@ def reopen(folder: Path) -> tuple[Job, dict[str, Any]]:
     store.check_files()
     vocabulary = vocabulary_of(load_tokenizer(str(store.folder / "tokenizer")))
     return Job(recipe, str(store.folder), str(folder.absolute()), vocabulary, run["identity"]), run
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        run: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if missing := {"identity", "recipe", "name", "store"} - run.keys():
+            raise ValueError(f"no {min(missing)}")
+    except (ValueError, AttributeError) as error:
+        given = f"its {path.name} is damaged ({error})"
+        raise InputError(f"run {shown(path.parent)}", given, "begin anew with --fresh") from None
+    return run

@@ -26,6 +26,7 @@ from corruption.schema import PASSAGE_FORMAT
 
 MANIFEST = "manifest.json"
 ROW_GROUPS = "row_groups.parquet"
+REDO = "prepare it again with --fresh"
 
 ROW_GROUP_SCHEMA = pa.schema(
     [
@@ -113,7 +114,7 @@ class Store:
             size = path.stat().st_size if path.exists() else None
             if size != shard["bytes"]:
                 found = "missing" if size is None else f"{size} bytes, the manifest says {shard['bytes']}"
-                raise InputError(f"store {self.folder}", f"shard {shard['name']} is {found}", "prepare it again")
+                raise InputError(f"store {self.folder}", f"shard {shard['name']} is {found}", REDO)
 
     def check_content(self) -> None:
         """Refuse a store with a shard whose BLAKE2b differs from the manifest; reads everything."""
@@ -122,7 +123,7 @@ class Store:
                 raise InputError(
                     f"store {self.folder}",
                     f"shard {shard['name']} was changed since prepare",
-                    "prepare it again",
+                    REDO,
                 )
 
 
@@ -147,7 +148,11 @@ def open_store(folder: Path) -> Store:
     if not path.exists():
         what = "is not there" if not folder.exists() else "holds no manifest.json, so it is no finished store"
         raise InputError(f"store {folder}", f"the folder {what}", "run papermoth prepare to make or finish it")
-    manifest = json.loads(path.read_text("utf-8"))
+    try:
+        manifest = json.loads(path.read_text("utf-8"))
+        manifest["identity"], manifest["shards"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"store {folder}", f"its manifest is damaged ({error})", REDO) from None
     if manifest.get("format") != PASSAGE_FORMAT:
         raise InputError(
             f"store {folder}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pipelines.recipe import Recipe
 
 TOKENIZERS = Path("stores") / "tokenizers"
+_LONG_RUN = re.compile(r"\S{1000}(?=\S)")
 _COMPLETE = "tokenizer.json"
 """Found only in a whole folder: it gets its name after its files are written."""
 
@@ -116,7 +118,11 @@ def trained_folder(recipe: Recipe, files: Sequence[Unit]) -> Path:
 
 
 def sample_texts(files: Sequence[Unit], megabytes: int, tally: Tally | None = None) -> Iterator[str]:
-    """The first texts of the corpus in order, up to so many megabytes; `tally` counts what was read."""
+    """The first texts of the corpus in order, up to so many megabytes; `tally` counts what was read.
+
+    Text without white space is broken every thousand characters: learning takes more than linear time in a word's
+    length, and there is nothing to learn from a longer one.
+    """
     from pipelines.sources import read_unit
 
     left = megabytes << 20
@@ -125,7 +131,7 @@ def sample_texts(files: Sequence[Unit], megabytes: int, tally: Tally | None = No
             if tally is not None:
                 tally.add(item)
             if isinstance(item, Document):
-                yield item.text
+                yield _LONG_RUN.sub("\\g<0>\n", item.text)
                 left -= len(item.text.encode("utf-8", "surrogatepass"))
                 if left <= 0:
                     return

@@ -75,6 +75,9 @@ def _work(config: dict[str, Any]) -> None:
         # A held-out score comes after the step's own numbers; the board keeps the newest of each.
         at = "held_out_step" if "held_out/loss" in named else "step"
         board.put.remote({at: step, **named})
+        if at == "held_out_step":
+            told = f", perplexity {named['held_out/perplexity']:.1f}" if "held_out/perplexity" in named else ""
+            board.say.remote(f"held out after step {step}: loss {named['held_out/loss']:.3f}{told}")
 
     def save(state: TrainState) -> None:
         if rank == 0:
@@ -173,8 +176,7 @@ class Digests:
 
 def _export(job: Job, module: Any, step: int) -> None:
     from pipelines.card import model_card
-    from pipelines.tokenizers import load_tokenizer
+    from pipelines.export import tokenizer_of
     from trainers.export import export
 
-    tokenizer = load_tokenizer(str(Path(job.store) / "tokenizer"))
-    export(module, Path(job.folder) / MODEL, tokenizer, model_card(job, step))
+    export(module, Path(job.folder) / MODEL, tokenizer_of(job), model_card(job, step))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corruption.errors import InputError
-from pipelines.out_folder import is_empty, located
+from pipelines.out_folder import alone, is_empty, located
 
 
 def test_nothing_there_and_an_empty_folder_are_empty(tmp_path: Path) -> None:
@@ -27,3 +27,12 @@ def test_H_09_tilde_is_expanded_once_and_links_are_followed(tmp_path: Path, monk
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert located(Path("link")) == located(Path("link/")) == tmp_path / "real"
     assert is_empty(located(Path("link"))), "a link to nothing yet is a new folder"
+
+
+def test_a_folder_belongs_to_one_command_at_a_time(tmp_path: Path) -> None:
+    with alone(tmp_path / "run"):
+        refused = pytest.raises(InputError, match="another command works in it; wait for it, or use another --out")
+        with refused, alone(tmp_path / "run"):
+            pass
+    with alone(tmp_path / "run"):
+        assert not (tmp_path / "run").exists(), "the lock lies beside the folder"

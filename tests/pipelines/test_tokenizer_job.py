@@ -130,7 +130,7 @@ def test_a_corpus_without_text_is_refused_and_leaves_nothing(tmp_path: Path) -> 
 
 
 def test_samples_are_the_first_texts_in_order(tmp_path: Path) -> None:
-    lines = [f"{number} " + "é" * 400_000 for number in range(5)]
+    lines = [f"{number}" + " é" * 270_000 for number in range(5)]
     recipe = recipe_of(tmp_path)
     write_corpus(tmp_path / "corpus.txt", lines)
     files = list_files(recipe.corpus.located(), tmp_path)
@@ -145,3 +145,12 @@ def test_fingerprints_see_what_is_read_and_how(tmp_path: Path) -> None:
 
     assert fingerprint() == fingerprint()
     assert len({fingerprint(), fingerprint(documents="line"), fingerprint(name="news")}) == 3
+
+
+def test_G_08_a_run_without_spaces_is_broken_for_learning(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    write_corpus(tmp_path / "corpus.txt", ["short words stay", "a" * 2500])
+    files = list_files(recipe.corpus.located(), tmp_path)
+    kept, broken = sample_texts(files, 1)
+    assert kept == "short words stay"
+    assert [len(piece) for piece in broken.split("\n")] == [1000, 1000, 500]

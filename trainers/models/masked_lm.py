@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -91,7 +92,7 @@ def _from_checkpoint(spec: ModelSpec, vocabulary: Vocabulary, max_tokens: int) -
         model, found = CLASSES[spec.kind].from_pretrained(
             name, config=config, attn_implementation="sdpa", dtype=torch.float32, output_loading_info=True
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(
             where, f"its weights cannot be loaded: {_first_line(error)}", "check the folder"
         ) from error
