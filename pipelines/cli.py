@@ -241,6 +241,11 @@ def _outcome(arguments: list[str]) -> int:
         # The reader has gone. Python would complain again when it flushes at exit, so stdout goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except SystemExit:
+        # typer ends with 1 when the reader has gone, and then wraps stdout so that flushing it is silent.
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+            return BROKEN_PIPE
+        raise
     except JobFailed as failure:
         _say(str(failure))
         return failure.exit_code

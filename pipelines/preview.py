@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -70,7 +71,7 @@ def preview(
     batch = Batch.from_arrow(passages, chain.columns())
     corrupted = chain.apply(batch, seed=recipe.seed, epoch=epoch, vocabulary=vocabulary)
 
-    console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    console = _Console(file=file, width=width, highlight=False, markup=False, emoji=False)
     total = Tally()
     console.print(Text(f"recipe {recipe.name}, seed {recipe.seed}, epoch {epoch}; {note}", style="dim"))
     console.print(legend(tokenizer.mask_token))
@@ -144,6 +145,13 @@ def _trained(recipe: Recipe, asked: TrainTokenizer) -> tuple[PreTrainedTokenizer
     texts = sample_texts(files, megabytes)
     tokenizer = train_tokenizer(texts, asked.kind, asked.vocab_size, lowercase=asked.lowercase)
     return tokenizer, f"tokenizer trained just now on the first {megabytes} MB, the run's own may differ"
+
+
+class _Console(Console):
+    """Says that the reader has gone (`| head`) instead of ending the process on its own."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, "the reader has gone")
 
 
 def build_passages(
