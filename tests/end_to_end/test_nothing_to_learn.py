@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.end_to_end.tiny import papermoth, runs_in, write_corpus, write_recipe
 
 
+@pytest.mark.soak
 def test_H_08_no_trainable_tokens_ends_with_code_1(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path / "tiny.yaml", write_corpus(tmp_path / "corpus", 20), steps=4)
     text = recipe.read_text()
