@@ -140,9 +140,11 @@ def main() -> None:
             for trainers in (1, 2):
                 start, step = through_ray(plan, feed, given.steps, trainers)
                 lines.append(f"| Ray, {trainers} trainer(s) | {start:.1f} | {step:.1f} | {real / step / 1000:.1f} |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    Path(__file__).with_suffix(".md").write_text(f"# The stream\n\n{text}")
+            text = "\n".join(lines) + "\n"
+            print(text, flush=True)
+            Path(__file__).with_suffix(".md").write_text(f"# The stream\n\n{text}")
+            # Ray's prefetch threads end with the block they wait for; shut down before, Ray takes the process along.
+            time.sleep(5)
 
 
 if __name__ == "__main__":
