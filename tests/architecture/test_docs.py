@@ -120,7 +120,7 @@ def test_recipes_load(page, tmp_path):
     for number, text in enumerate(recipes(page.read_text("utf-8"))):
         file = tmp_path / f"recipe-{number}.yaml"
         file.write_text(text, "utf-8")
-        load_recipe(file)
+        assert load_recipe(file).name == f"recipe-{number}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=each)
@@ -136,7 +136,7 @@ def test_corruption_steps_on_their_own_parse(page):
     for block in fenced(page.read_text("utf-8"), "yaml", "yml"):
         steps = yaml.safe_load(block).get("corruption")
         if steps is not None:
-            Chain.parse(steps)
+            assert len(Chain.parse(steps).steps) == len(steps)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=each)

@@ -63,8 +63,9 @@ def test_a_foreign_folder_is_refused(small: Job, tmp_path: Path, name: str) -> N
 
 def test_fresh_may_remove_a_run_and_an_empty_folder(small: Job, tmp_path: Path) -> None:
     refuse_foreign(tmp_path)
-    claim(tmp_path, small)
+    record = claim(tmp_path, small)
     refuse_foreign(tmp_path)
+    assert claim(tmp_path, small) == record, "looking removes nothing"
 
 
 def test_a_run_is_bound_again_as_it_was(small: Job) -> None:

@@ -216,7 +216,7 @@ def test_signalling_nan_is_nan() -> None:
     )
 )
 def test_plain_is_strict_json(value: object) -> None:
-    json.dumps(plain(value), allow_nan=False).encode()
+    assert json.dumps(plain(value), allow_nan=False).encode()
 
 
 # --- opening ---------------------------------------------------------------------------------------------
