@@ -31,7 +31,8 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFas
 
 from corruption import Batch, Chain, Mask, Vocabulary  # noqa: E402
 from corruption.chain import Noise  # noqa: E402
-from corruption.frame import SingleSegment, padded  # noqa: E402
+from corruption.frames.single import Single  # noqa: E402
+from corruption.padding import padded  # noqa: E402
 from pipelines.tokenizers import train_tokenizer  # noqa: E402
 
 ROWS, WIDTH = 64, 512
@@ -90,12 +91,12 @@ def make_data() -> Data:
 
 def rows_to_arrays(data: Data, mask: Mask, vocabulary: Vocabulary) -> Task:
     """Our whole path, a new epoch at every call."""
-    chain, frame, epoch = Chain((mask,)), SingleSegment(), iter(range(1 << 40))
+    chain, frame, epoch = Chain((mask,)), Single(), iter(range(1 << 40))
 
     def run() -> dict[str, np.ndarray]:
         batch = Batch.from_arrow(data.ours, chain.columns())
         corrupted = chain.apply(batch, seed=0, epoch=next(epoch), vocabulary=vocabulary)
-        return padded(frame.apply(corrupted, vocabulary), vocabulary, WIDTH)
+        return padded(frame.apply(corrupted, vocabulary), vocabulary, {"input_ids": WIDTH, "labels": WIDTH})
 
     return run
 

@@ -23,7 +23,7 @@ from pipelines.quiet import quiet
 quiet()
 
 from corruption.chain import Chain  # noqa: E402
-from corruption.frame import SingleSegment  # noqa: E402
+from corruption.frames.single import Single  # noqa: E402
 from corruption.noise_kinds import Mask  # noqa: E402
 from corruption.ragged import Ragged, offsets_of  # noqa: E402
 from corruption.schema import PASSAGES  # noqa: E402
@@ -69,7 +69,7 @@ def bound(folder: Path) -> tuple[Plan, Feed]:
     vocabulary = Vocabulary.from_ids(
         SIZE, ids={"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}, special=range(5), name="synthetic"
     )
-    chain, frame = Chain((Mask(),)), SingleSegment()
+    chain, frame = Chain((Mask(),)), Single()
     positions = np.arange(store.train.histogram.shape[1], dtype=np.int64) + frame.extra
     plan = Plan(store.train, 0, Geometry(positions, MICROBATCH, LANES, 8))
     return plan, Feed(str(folder), 0, plan.geometry, chain, frame, vocabulary, {"mlm": "labels"})

@@ -11,7 +11,7 @@ import numpy as np
 from corruption.errors import InputError
 from corruption.noise import stream
 from corruption.ragged import Batch
-from corruption.schema import PASSAGES
+from corruption.schema import FOREIGN, LAST, PASSAGES
 from corruption.vocabulary import Vocabulary
 
 
@@ -28,25 +28,41 @@ class Noise:
 
 
 class Corruption(Protocol):
-    """What a chain asks of a corruption: a frozen dataclass whose fields are its configuration."""
+    """What a chain asks of a corruption: a frozen dataclass whose fields are its configuration.
+
+    kind: its name in recipes. provides: the columns it adds. moves: whether it may change the number or the
+    order of tokens. breaks: columns that mean nothing after it.
+    """
 
     kind: ClassVar[str]
     provides: ClassVar[tuple[str, ...]]
+    moves: ClassVar[bool]
+    breaks: ClassVar[tuple[str, ...]]
 
-    def needs(self) -> tuple[str, ...]: ...
+    def needs(self) -> tuple[str, ...]:
+        """The columns it reads."""
+        ...
 
-    def bound(self, length: int) -> int: ...
+    def bounds(self, length: int) -> Mapping[str, int]:
+        """The most tokens that "tokens", and each unaligned column it provides, can have after it."""
+        ...
 
-    def check(self, vocabulary: Vocabulary) -> None: ...
+    def check(self, vocabulary: Vocabulary, longest: int | None) -> None:
+        """Raise InputError when the tokenizer lacks what rows of up to `longest` tokens need (None: unknown)."""
+        ...
 
-    def apply(self, batch: Batch, noise: Noise, vocabulary: Vocabulary) -> Batch: ...
+    def apply(self, batch: Batch, noise: Noise, vocabulary: Vocabulary) -> Batch:
+        """The rows changed; never their number, keys or copies."""
+        ...
 
 
 @dataclass(frozen=True)
 class Chain:
     """Corruptions in order. Each has a name, its kind unless given: the name enters its noise, not its place.
 
-    Raises InputError when two steps share a name, or a step needs a column that nothing before it provides.
+    Raises InputError for every combination that cannot work: two steps of one name or that provide one
+    column, a column that nothing provides or that an earlier step left without meaning, a step that moves
+    tokens which must stay.
     """
 
     steps: tuple[Corruption, ...]
@@ -57,22 +73,33 @@ class Chain:
         object.__setattr__(self, "names", names)
         if len(names) != len(self.steps):
             raise ValueError("give a name for each step, or none")
-        have = set(PASSAGES.names)
+        have = {*PASSAGES.names, *FOREIGN}
+        maker: dict[str, str] = {}
+        breaker: dict[str, str] = {}
         for place, (name, step) in enumerate(zip(names, self.steps)):
+            where = f"corruption step {place + 1}"
             if names.index(name) != place:
-                raise InputError(
-                    f"corruption step {place + 1}",
-                    f"a second step is called {name!r}",
-                    "add name: to tell them apart",
-                )
+                raise InputError(where, f"a second step is called {name!r}", "add name: to tell them apart")
+            where = f"{where} ({name})"
             for column in step.needs():
+                if column in breaker:
+                    by = breaker[column]
+                    given = f"it needs the column {column!r}, which {by!r} before it leaves without meaning"
+                    raise InputError(where, given, f"put it before {by!r}")
                 if column not in have:
-                    raise InputError(
-                        f"corruption step {place + 1} ({name})",
-                        f"it needs the column {column!r}, which nothing before it provides",
-                        f"put a step that provides {column!r} before it",
-                    )
+                    given = f"it needs the column {column!r}, which nothing before it provides"
+                    raise InputError(where, given, f"put a step that provides {column!r} before it")
+            for column in step.provides:
+                if column in maker:
+                    given = f"it provides the column {column!r}, as {maker[column]!r} before it does"
+                    raise InputError(where, given, "keep one of the two")
+            for column, reason in LAST.items():
+                if column in maker and (step.moves or column == "positive"):
+                    given = f"it comes after {maker[column]!r}, when {reason}"
+                    raise InputError(where, given, f"put it before {maker[column]!r}")
             have |= set(step.provides)
+            maker |= {column: name for column in step.provides}
+            breaker |= {column: name for column in step.breaks}
 
     @staticmethod
     def parse(steps: Sequence[Mapping[str, Any]], where: str = "corruption") -> Chain:
@@ -83,7 +110,7 @@ class Chain:
         return Chain(parsed, tuple(str(step.get("name", made.kind)) for step, made in zip(steps, parsed)))
 
     def columns(self) -> tuple[str, ...]:
-        """The passage columns that must be read for this chain."""
+        """The passage columns that must be read for this chain, those of `schema.FOREIGN` among them."""
         found = {"tokens": None}
         provided: set[str] = set()
         for step in self.steps:
@@ -91,20 +118,32 @@ class Chain:
             provided |= set(step.provides)
         return tuple(found)
 
+    @property
+    def foreign(self) -> bool:
+        """Whether it needs a passage of another document beside each."""
+        return FOREIGN[0] in self.columns()
+
+    @property
+    def moves(self) -> bool:
+        """Whether a step may change the number or order of tokens."""
+        return any(step.moves for step in self.steps)
+
     def provides(self) -> frozenset[str]:
         """The columns a corrupted example has besides its tokens."""
         return frozenset(name for step in self.steps for name in step.provides)
 
-    def bound(self, length: int) -> int:
-        """The longest row that can come out of one of `length` tokens."""
+    def bounds(self, length: int) -> dict[str, int]:
+        """The most tokens in "original", "tokens" and each unaligned column, for a passage of `length` tokens."""
+        found = {"original": length, "tokens": length}
         for step in self.steps:
-            length = step.bound(length)
-        return length
+            found |= step.bounds(found["tokens"])
+        return found
 
-    def check(self, vocabulary: Vocabulary) -> None:
-        """Raise InputError when the tokenizer lacks what a step needs."""
+    def check(self, vocabulary: Vocabulary, longest: int | None = None) -> None:
+        """Raise InputError when the tokenizer lacks what passages of up to `longest` tokens need."""
         for step in self.steps:
-            step.check(vocabulary)
+            step.check(vocabulary, longest)
+            longest = None if longest is None else step.bounds(longest)["tokens"]
 
     def apply(self, batch: Batch, *, seed: int, epoch: int, vocabulary: Vocabulary) -> Batch:
         """A corrupted copy of a batch, a function of its rows, the seed and the epoch alone.

@@ -2,6 +2,10 @@
 
 Both come down to one index for each new token: the place in the old row it is copied from, or -1 for an
 invented one. `origin` follows the same index, so every kept token can name its place in the original passage.
+
+Word and sentence starts follow the text: where tokens vanish, a start among them passes to the token that now
+stands for them, the invented one or else the next kept one; where the order is broken a new word or sentence
+begins.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from corruption.ragged import Batch, Int32, Int64, Ragged, offsets_of
-from corruption.schema import COLUMNS
+from corruption.schema import COLUMNS, STARTS
 
 INVENTED = -1
 
@@ -27,11 +31,40 @@ def _gather(values: Int32, offsets: Int64, index: Int32, new_offsets: Int64, fil
             out[j] = values[start + i] if i >= 0 else fill
 
 
+@njit(cache=True, nogil=True)
+def _gather_starts(values: Int32, offsets: Int64, index: Int32, new_offsets: Int64, out: Int32) -> None:
+    """Flags that follow the text; see the module's first lines."""
+    for row in range(len(offsets) - 1):
+        start, end = offsets[row], offsets[row + 1]
+        place = 0  # every earlier token of the old row has been dealt with
+        for j in range(new_offsets[row], new_offsets[row + 1]):
+            i = index[j]
+            if i < 0:
+                # It stands for all up to the next kept token, if that comes later in the old row.
+                k = j + 1
+                while k < new_offsets[row + 1] and index[k] < 0:
+                    k += 1
+                until = index[k] if k < new_offsets[row + 1] else end - start
+                flag = 0
+                while place < until:
+                    flag |= values[start + place]
+                    place += 1
+            elif i < place:
+                flag = 1
+                place = i + 1
+            else:
+                flag = 0
+                while place <= i:
+                    flag |= values[start + place]
+                    place += 1
+            out[j] = flag
+
+
 def take(batch: Batch, index: Ragged, fills: dict[str, int] | None = None) -> Batch:
     """Each row rebuilt from the places `index` names in it (int32, -1 for an invented token).
 
     Every aligned column is gathered by the same index; an invented token gets `fills[column]`, else the
-    column's padding (-1 for origin, IGNORE for labels), else 0.
+    column's padding (-1 for origin, IGNORE for labels), else 0. Word and sentence starts follow the text.
     Raises IndexError when a place lies outside its row.
     """
     lengths = batch.tokens.lengths
@@ -48,7 +81,10 @@ def take(batch: Batch, index: Ragged, fills: dict[str, int] | None = None) -> Ba
         if column.offsets is not batch.tokens.offsets:
             continue
         out = np.empty(len(index.values), np.int32)
-        _gather(column.values, column.offsets, index.values, offsets, fills.get(name, 0), out)
+        if name in STARTS:
+            _gather_starts(column.values, column.offsets, index.values, offsets, out)
+        else:
+            _gather(column.values, column.offsets, index.values, offsets, fills.get(name, 0), out)
         moved[name] = index.with_values(out)
     return batch.put(**moved)
 

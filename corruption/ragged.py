@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from corruption.errors import InputError
+from corruption.schema import FOREIGN, REASONS
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -124,22 +125,35 @@ def offsets_of(lengths: npt.NDArray[np.integer]) -> Int64:
     return offsets
 
 
+def per_row(values: npt.NDArray[np.integer]) -> Ragged:
+    """A column of one number for each row."""
+    return Ragged.of(values.astype(np.int32), np.arange(len(values) + 1))
+
+
 @dataclass(frozen=True)
 class Batch:
     """Rows on their way through a chain: a key for each, and ragged columns.
 
     `columns["tokens"]` is the input so far. Columns whose offsets are the same object as its offsets are
     aligned with it and stay so through `edit`. Without a column "origin" the tokens still stand where they
-    stood in the passage.
+    stood in the passage. copies: uint64[rows], zeros unless given. original: the tokens as they came, never
+    changed. unusable: int8[rows], 0 or 1 + the place in `schema.REASONS` of why the row cannot be used; such
+    a row is left as it is and dropped, counted, when examples are framed.
     """
 
     keys: UInt64
     columns: Mapping[str, Ragged]
     copies: UInt64 = field(default_factory=lambda: np.zeros(0, np.uint64))
+    original: Ragged = field(default=None)  # type: ignore[assignment]
+    unusable: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
 
     def __post_init__(self) -> None:
         if len(self.copies) == 0 and len(self.keys):
             object.__setattr__(self, "copies", np.zeros(len(self.keys), np.uint64))
+        if self.original is None:
+            object.__setattr__(self, "original", self.tokens)
+        if len(self.unusable) == 0 and len(self.keys):
+            object.__setattr__(self, "unusable", np.zeros(len(self.keys), np.int8))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -155,16 +169,28 @@ class Batch:
 
     def put(self, **columns: Ragged) -> Batch:
         """The same rows with these columns added or replaced."""
-        return Batch(self.keys, {**self.columns, **columns}, self.copies)
+        return replace(self, columns={**self.columns, **columns})
 
     def take(self, rows: npt.NDArray[np.integer]) -> Batch:
-        """The rows named, in that order, every column; what was aligned with the tokens still is."""
-        tokens = self.tokens.take(rows)
+        """The rows named, in that order, every column; what was aligned still is."""
+        taken: dict[int, Ragged] = {}
         columns = {}
         for name, column in self.columns.items():
-            taken = column.take(rows)
-            columns[name] = tokens.with_values(taken.values) if self.aligned(name) else taken
-        return Batch(self.keys[rows], columns, self.copies[rows])
+            chosen = column.take(rows)
+            first = taken.setdefault(id(column.offsets), chosen)
+            columns[name] = first.with_values(chosen.values)
+        return Batch(self.keys[rows], columns, self.copies[rows], self.original.take(rows), self.unusable[rows])
+
+    def mark(self, rows: npt.NDArray[np.bool_], reason: str) -> Batch:
+        """The rows where `rows` is true marked as unusable; a row keeps its first reason."""
+        code = 1 + REASONS.index(reason)
+        return replace(self, unusable=np.where(rows & (self.unusable == 0), np.int8(code), self.unusable))
+
+    @property
+    def usable(self) -> npt.NDArray[np.bool_]:
+        """bool[rows]: which rows no step has marked."""
+        found: npt.NDArray[np.bool_] = self.unusable == 0
+        return found
 
     def origin(self) -> Ragged:
         """int32, aligned: the place of each token in the original passage, -1 if it was invented."""
@@ -176,19 +202,24 @@ class Batch:
 
     @staticmethod
     def from_arrow(table: pa.Table, names: tuple[str, ...], copies: UInt64 | None = None) -> Batch:
-        """The passages of a table as a batch: `key` and the named list columns, all aligned with `tokens`.
+        """The passages of a table as a batch: `key` and the named list columns.
 
+        All are aligned with `tokens` but those of `schema.FOREIGN`, which are aligned with each other.
         Raises ValueError when a column that should be aligned is not.
         """
-        tokens = Ragged.from_arrow(table["tokens"])
-        columns = {"tokens": tokens}
+        columns = {"tokens": Ragged.from_arrow(table["tokens"])}
         for name in names:
             if name == "tokens":
                 continue
             column = Ragged.from_arrow(table[name])
-            if len(column.values) != len(tokens.values) or not np.array_equal(column.offsets, tokens.offsets):
-                raise ValueError(f"column {name} is not aligned with tokens")
-            columns[name] = Ragged(column.values, tokens.offsets)
+            lead = FOREIGN[0] if name in FOREIGN else "tokens"
+            if name == lead:
+                columns[name] = column
+                continue
+            offsets = columns[lead].offsets
+            if not np.array_equal(column.offsets, offsets):
+                raise ValueError(f"column {name} is not aligned with {lead}")
+            columns[name] = Ragged(column.values, offsets)
         keys = table["key"].combine_chunks() if table["key"].num_chunks != 1 else table["key"].chunk(0)
         return Batch(
             keys.to_numpy(zero_copy_only=False), columns, np.zeros(0, np.uint64) if copies is None else copies

@@ -6,9 +6,9 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 from importlib.metadata import entry_points
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from corruption.chain import Corruption
+from corruption.chain import Chain, Corruption
 from corruption.errors import InputError
 
 ENTRY_POINTS = "papermoth.corruptions"
@@ -52,26 +52,34 @@ def parse_step(step: Mapping[str, Any], where: str = "corruption") -> Corruption
     kind = step.get("kind")
     if not isinstance(kind, str) or kind not in known:
         raise InputError(where, f"unknown kind {kind!r}", nearest(str(kind), known))
-    cls = known[kind]
-    hints = get_type_hints(cls)
-    fields = {field.name: hints[field.name] for field in dataclasses.fields(cls)}
-    values = {}
-    for name, value in step.items():
-        if name in ("kind", "name"):
-            continue
-        if name not in fields:
-            raise InputError(f"{where} {kind}.{name}", "unknown field", nearest(name, fields))
-        values[name] = _typed(value, fields[name], f"{where} {kind}.{name}")
-    made: Corruption = cls(**values)
+    made: Corruption = _built(known[kind], {key: step[key] for key in step if key not in ("kind", "name")}, where)
     return made
 
 
+def _built(cls: type[Any], given: Mapping[str, Any], where: str) -> Any:
+    """A dataclass with a `kind` from its fields' plain values."""
+    hints = get_type_hints(cls)
+    fields = {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+    values = {}
+    for name, value in given.items():
+        place = f"{where} {cls.kind}.{name}"
+        if name not in fields:
+            raise InputError(place, "unknown field", nearest(name, fields) if fields else "it has no fields")
+        values[name] = _typed(value, fields[name], place)
+    return cls(**values)
+
+
 def _typed(value: Any, hint: Any, where: str) -> Any:
-    """The value as its field has it: int may stand for float, bool is no number, a Literal must match."""
+    """The value as its field has it.
+
+    int may stand for float, bool is no number, a Literal must match; a list of steps makes a Chain, and a
+    mapping with a kind makes the configuration of that kind.
+    """
     if type(None) in get_args(hint) and get_origin(hint) is not Literal:
         if value is None:
             return None
-        (hint,) = (part for part in get_args(hint) if part is not type(None))
+        rest = tuple(part for part in get_args(hint) if part is not type(None))
+        hint = rest[0] if len(rest) == 1 else Union[rest]  # noqa: UP007
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         if value not in choices:
@@ -79,9 +87,29 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
                 where, f"unknown value {value!r}", nearest(str(value), [str(c) for c in choices])
             )
         return value
+    if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
+        return tuple(_typed(item, get_args(hint)[0], f"{where}[{i}]") for i, item in enumerate(value))
+    if hint is Chain and isinstance(value, (list, tuple)):
+        return Chain.parse(value, where)
+    if options := {part.kind: part for part in (get_args(hint) or (hint,)) if hasattr(part, "kind")}:
+        return _configured(value, options, where)
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
-    wanted = getattr(hint, "__name__", str(hint))
+    name = getattr(get_origin(hint) or hint, "__name__", str(hint))
+    wanted = {"Chain": "list of steps", "tuple": "list"}.get(name, name)
     raise InputError(where, f"{value!r} is not of type {wanted}", f"give a value of type {wanted}")
+
+
+def _configured(value: Any, options: Mapping[str, type[Any]], where: str) -> Any:
+    """One of several small configurations, from `{kind: ..., field: value}` or as it is."""
+    if isinstance(value, tuple(options.values())):
+        return value
+    if not isinstance(value, Mapping):
+        kinds = " or ".join(options)
+        raise InputError(where, f"{value!r} is not what it takes", f"give {{kind: {kinds}, ...}}")
+    kind = value.get("kind")
+    if not isinstance(kind, str) or kind not in options:
+        raise InputError(where, f"unknown kind {kind!r}", nearest(str(kind), options))
+    return _built(options[kind], {key: value[key] for key in value if key != "kind"}, where)

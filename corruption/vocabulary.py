@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +29,8 @@ class Vocabulary:
     size: one more than the largest id. pad, mask, cls, sep, bos, eos, unk: ids, None where the tokenizer has
     none. fixed: uint8[size], 1 for special ids, whose positions are never chosen. pool: int32[n], the
     ordinary ids in order, from which random tokens are drawn. rank: int32[size], place of an id in the pool
-    or -1. sentinels: ids of <extra_id_0>, <extra_id_1>, ... as far as they go. fingerprint: 16 hex
-    characters.
+    or -1. sentinels: ids of <extra_id_0>, <extra_id_1>, ... as far as they go. named: ids of the added tokens
+    by their text. fingerprint: 16 hex characters.
     """
 
     size: int
@@ -45,6 +45,7 @@ class Vocabulary:
     pool: npt.NDArray[np.int32]
     rank: npt.NDArray[np.int32]
     sentinels: tuple[int, ...] = ()
+    named: Mapping[str, int] = field(default_factory=dict)
     name: str = field(default="tokenizer", compare=False)
     fingerprint: str = ""
 
@@ -72,6 +73,7 @@ class Vocabulary:
             special=special,
             ordinary=set(tokens.values()) - outside - special,
             sentinels=tuple(run),
+            named={token.content: i for i, token in sorted(added.items())},
             name=str(tokenizer.name_or_path or "tokenizer"),
             text="\n".join(f"{i} {token}" for token, i in sorted(tokens.items(), key=lambda item: item[1])),
         )
@@ -84,6 +86,7 @@ class Vocabulary:
         special: Iterable[int],
         ordinary: Iterable[int] | None = None,
         sentinels: tuple[int, ...] = (),
+        named: Mapping[str, int] | None = None,
         name: str = "tokenizer",
         text: str = "",
     ) -> Vocabulary:
@@ -110,6 +113,7 @@ class Vocabulary:
             pool=pool,
             rank=rank,
             sentinels=sentinels,
+            named=dict(named or {}),
             name=name,
             fingerprint=digest.hexdigest(),
         )
@@ -124,3 +128,13 @@ class Vocabulary:
                 f"add one (tokenizer.add_special_tokens({{'{role}_token': ...}})) or choose another",
             )
         return found
+
+    def token(self, text: str, why: str) -> int:
+        """The id of an added token by its text, or InputError naming it, the tokenizer and what needs it."""
+        if text not in self.named:
+            raise InputError(
+                f"tokenizer {self.name}",
+                f"it has no token {text!r}, which {why} needs",
+                f"add it (tokenizer.add_special_tokens({{'extra_special_tokens': [{text!r}]}})) or choose another",
+            )
+        return self.named[text]

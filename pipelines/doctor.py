@@ -194,7 +194,7 @@ def check_tokenizer(recipe: Recipe) -> Finding:
         from pipelines.preview import find_tokenizer
 
         tokenizer, note = find_tokenizer(recipe)
-        recipe.chain().check(Vocabulary.from_tokenizer(tokenizer))
+        recipe.chain().check(Vocabulary.from_tokenizer(tokenizer), recipe.content_tokens())
         return Finding(f"{note}, {len(tokenizer)} tokens")
     except InputError as fault:
         return Finding(f"{fault.where}: {fault.given}", fault.do)

@@ -12,6 +12,7 @@ import numpy as np
 from corruption.noise import rank_bits, stream
 from corruption.ragged import Batch, Ragged
 from corruption.schema import IGNORE
+from pipelines.foreign import attach, stored_columns
 from pipelines.job import Job
 from pipelines.plan import form
 from pipelines.window import Feed
@@ -62,11 +63,15 @@ class HeldOutBatches:
 
     def _corrupted(self) -> Iterator[Batch]:
         store, feed = self.job.opened_store(), self._feed
-        names = ("key", *feed.chain.columns())
-        for shard, number in zip(store.held_out.shard, store.held_out.number.tolist()):
-            batch = Batch.from_arrow(store.read(shard, [number], names), feed.chain.columns())
-            seed = self.job.recipe.evaluation.seed
+        names = ("key", *stored_columns(feed.chain.columns()))
+        part, seed = store.held_out, self.job.recipe.evaluation.seed
+        for group, (shard, number) in enumerate(zip(part.shard, part.number.tolist())):
+            table = store.read(shard, [number], names)
+            if feed.chain.foreign:
+                table = attach(store, part, group, table, seed=seed, epoch=EPOCH, copy=0)
+            batch = Batch.from_arrow(table, feed.chain.columns())
             corrupted = feed.chain.apply(batch, seed=seed, epoch=EPOCH, vocabulary=feed.vocabulary)
+            corrupted = corrupted.take(np.flatnonzero(corrupted.usable))
             yield _shuffle_context(corrupted, seed) if self.shuffled else corrupted
 
     @cached_property

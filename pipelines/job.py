@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from corruption.frame import FRAMES
+from corruption.chain import Chain
+from corruption.frames import Frame
 from corruption.vocabulary import Vocabulary
 from pipelines.plan import Address, Geometry, Plan
 from pipelines.recipe import Recipe
@@ -50,9 +52,8 @@ class Job:
     def geometry(self, row_groups: RowGroups) -> Geometry:
         """How the sequence of microbatches is cut over these row groups."""
         recipe = self.recipe
-        chain, frame = recipe.chain(), FRAMES[self.data.frame]()
-        lengths = row_groups.histogram.shape[1]
-        positions = np.array([chain.bound(n) + frame.extra for n in range(lengths)], np.int64)
+        chain, frame = recipe.chain(), recipe.frame()
+        positions = positions_of(chain, frame, row_groups.histogram.shape[1])
         weights = tuple(source.weight for source in recipe.corpus.sources) or (1.0,) * (
             int(row_groups.source.max(initial=0)) + 1
         )
@@ -71,8 +72,8 @@ class Job:
 
     def feed(self, plan: Plan) -> Feed:
         """What the window tasks must know."""
-        chain, frame = self.recipe.chain(), FRAMES[self.data.frame](columns=self.data.columns)
-        chain.check(self.vocabulary)
+        chain, frame = self.recipe.chain(), self.recipe.frame()
+        chain.check(self.vocabulary, len(plan.geometry.positions) - 1)
         frame.check(self.vocabulary)
         return Feed(self.store, self.recipe.seed, plan.geometry, chain, frame, self.vocabulary, dict(self.data.counted))
 
@@ -90,6 +91,11 @@ class Job:
             return 0, Address(0, 0, 0)
         step, cursor = position(found)
         return step, Address(*cursor)
+
+
+def positions_of(chain: Chain, frame: Frame, lengths: int) -> npt.NDArray[np.int64]:
+    """int64[lengths]: the positions that a passage of each length can take, over all sequences of its example."""
+    return np.array([sum(frame.lengths(chain.bounds(n)).values()) for n in range(lengths)], np.int64)
 
 
 def flat_identity(parts: Mapping[str, Any]) -> dict[str, str]:

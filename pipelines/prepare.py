@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from corruption.errors import InputError
-from corruption.frame import FRAMES
 from corruption.vocabulary import Vocabulary
 from pipelines.console import Console
 from pipelines.documents import Tally, nothing_usable
@@ -32,7 +31,6 @@ from pipelines.shard_task import PARTS, ShardSettings, make_shards, part_name, r
 from pipelines.store import MANIFEST, Store, json_bytes, open_store, write_atomically
 from pipelines.store_writer import finish_store
 from pipelines.tokenizer_job import ensure_tokenizer, files_fingerprint, is_trained
-from trainers.objectives.columns import OBJECTIVE_COLUMNS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -164,9 +162,8 @@ def _not_prepared(recipe: Recipe) -> InputError:
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
-    frame = FRAMES[OBJECTIVE_COLUMNS[recipe.objective.kind].frame]()
     return {
-        "budget": recipe.corpus.max_tokens - frame.extra,
+        "budget": recipe.content_tokens(),
         "held_out": recipe.corpus.held_out,
         "row_group_tokens": recipe.corpus.row_group_tokens,
     }

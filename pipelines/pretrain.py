@@ -34,6 +34,7 @@ def pretrain(
     The store is prepared first where it is missing. Raises InputError for what the user can correct, JobFailed when
     training broke or there was nothing to learn.
     """
+    recipe.for_training()
     with RaySession(address, cpus=local_cpus(recipe)) as session:
         report = prepare(
             recipe, strict=strict, address=address, session=session, only_look=dry_run, console=console

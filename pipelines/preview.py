@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from corruption.errors import InputError
-from corruption.frame import FRAMES
 from corruption.noise import hash64
 from corruption.ragged import Batch
 from corruption.schema import PASSAGES
@@ -67,7 +66,7 @@ def preview(
             "preview", "no passage came out of the text", "give more text, or see the quarantine of prepare"
         )
     vocabulary, chain = Vocabulary.from_tokenizer(tokenizer), recipe.chain()
-    chain.check(vocabulary)
+    chain.check(vocabulary, recipe.content_tokens())
     batch = Batch.from_arrow(passages, chain.columns())
     corrupted = chain.apply(batch, seed=recipe.seed, epoch=epoch, vocabulary=vocabulary)
 
@@ -143,7 +142,7 @@ def _trained(recipe: Recipe, asked: TrainTokenizer) -> tuple[PreTrainedTokenizer
         return load_tokenizer(str(folder)), f"tokenizer {shown(folder)}"
     megabytes = min(SAMPLE_MB, asked.sample_mb)
     texts = sample_texts(files, megabytes)
-    tokenizer = train_tokenizer(texts, asked.kind, asked.vocab_size, lowercase=asked.lowercase)
+    tokenizer = train_tokenizer(texts, asked.kind, asked.vocab_size, **asked.options())
     return tokenizer, f"tokenizer trained just now on the first {megabytes} MB, the run's own may differ"
 
 
@@ -160,8 +159,7 @@ def build_passages(
     """The passages of the documents, cut as prepare cuts them."""
     from pipelines.passages import PassageBuilder, PassageSettings
 
-    frame = FRAMES[OBJECTIVE_COLUMNS[recipe.objective.kind].frame]()
-    settings = PassageSettings(budget=recipe.corpus.max_tokens - frame.extra)
+    settings = PassageSettings(budget=recipe.content_tokens())
     table, _ = PassageBuilder(tokenizer.backend_tokenizer.to_str(), settings).build(documents)
     return table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, field_
 
 from corruption.chain import Chain
 from corruption.errors import InputError
+from corruption.frames import FRAMES, Frame, missing
 from corruption.registry import nearest, parse_step
 from pipelines.recipe_faults import first_fault
 from pipelines.recipe_sections import (
@@ -27,7 +29,7 @@ from pipelines.recipe_sections import (
 from pipelines.recipe_yaml import override, read_file
 from pipelines.shipped import FOLDER, shipped_recipes
 from trainers.models.spec import ModelSpec
-from trainers.objectives import check_kind
+from trainers.objectives import check_kind, check_trainable
 from trainers.objectives.columns import OBJECTIVE_COLUMNS
 from trainers.settings import TrainSettings
 
@@ -47,10 +49,28 @@ def _step(given: dict[str, Any]) -> dict[str, Any]:
 
 def _described(value: Any) -> Any:
     """A corruption's configuration as plain data; a configuration inside it keeps its kind."""
+    if isinstance(value, Chain):
+        return [{**_described(step), "name": name} for name, step in zip(value.names, value.steps)]
+    if isinstance(value, tuple):
+        return [_described(item) for item in value]
     if not dataclasses.is_dataclass(value):
-        return list(value) if isinstance(value, tuple) else value
+        return value
     kind = {"kind": value.kind} if hasattr(value, "kind") else {}
     return kind | {item.name: _described(getattr(value, item.name)) for item in dataclasses.fields(value)}
+
+
+_OPTIONAL: Any = Field(default=None)
+"""A section that a recipe which only makes data leaves out; `Recipe.for_training` refuses that."""
+
+_PROVIDERS = {
+    "labels": "mask",
+    "segment": "sentence_pair",
+    "next_sentence_label": "sentence_pair",
+    "permutation_order": "permutation_order",
+    "attention_pattern": "attention_pattern",
+    "positive": "views",
+}
+"""A kind of corruption that provides the column, for messages."""
 
 
 class ObjectiveSpec(Section):
@@ -67,7 +87,8 @@ class ObjectiveSpec(Section):
 class Recipe(Section):
     """Everything that a run needs to be told; `load_recipe` makes one.
 
-    `corruption` holds the steps as plain mappings with all defaults; `chain()` builds them.
+    `corruption` holds the steps as plain mappings with all defaults; `chain()` builds them. `model` and `train`
+    may be left out (None) of a recipe that only makes data.
     """
 
     seed: int = Field(default=0, ge=0, lt=2**64)
@@ -75,8 +96,8 @@ class Recipe(Section):
     tokenizer: TokenizerSpec = TokenizerSpec()
     corruption: tuple[Annotated[dict[str, Any], AfterValidator(_step)], ...]
     objective: ObjectiveSpec
-    model: ModelSpec
-    train: TrainSettings
+    model: ModelSpec = _OPTIONAL
+    train: TrainSettings = _OPTIONAL
     sampler: SamplerSpec = SamplerSpec()
     evaluation: EvaluationSpec = EvaluationSpec()
     cluster: ClusterSpec = ClusterSpec()
@@ -96,20 +117,29 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
-        provided = self.chain().provides() | {"input_ids", "tokens"}
-        for column in OBJECTIVE_COLUMNS[self.objective.kind].columns:
-            if column not in provided:
-                raise InputError(
-                    "objective.kind",
-                    f"{self.objective.kind} reads the column {column!r}, which no corruption here provides",
-                    "add one that does, such as {kind: mask}" if column == "labels" else "add one that does",
-                )
+        frame = self.frame()
+        for column in missing(frame, frame.columns, self.chain().provides()):
+            raise InputError(
+                "objective.kind",
+                f"{self.objective.kind} reads the column {column!r}, which no corruption here provides",
+                f"add one that does, such as {{kind: {_PROVIDERS[column]}}}",
+            )
+        if (most := self.content_tokens()) < 1:
+            raise InputError(
+                "corpus.max_tokens",
+                f"{self.corpus.max_tokens} leaves no room for text beside what this chain and frame add",
+                "raise it",
+            )
+        if self.tokenizer.train is not None:
+            self.chain().check(self.tokenizer.train.promised(), most)
         if self.tokenizer.given == (self.corpus.store is not None):
             if self.tokenizer.given:
                 raise InputError("tokenizer", "is given, but a store brings its own", "leave tokenizer out")
             raise InputError(
                 "tokenizer", "is missing", "give path (a folder or hub name) or train (kind, vocab_size)"
             )
+        if self.train is None:
+            return self
         lanes = self.train.lanes
         if self.cluster.trainers > lanes:
             raise InputError(
@@ -130,6 +160,30 @@ class Recipe(Section):
     def chain(self) -> Chain:
         """The corruptions in order."""
         return Chain.parse(self.corruption)
+
+    def frame(self) -> Frame:
+        """How the objective's examples are framed."""
+        data = OBJECTIVE_COLUMNS[self.objective.kind]
+        return FRAMES[data.frame](data.columns)
+
+    def content_tokens(self) -> int:
+        """The longest passage whose example stays within `corpus.max_tokens`, whatever the chain draws."""
+        chain, frame = self.chain(), self.frame()
+
+        def framed(content: int) -> int:
+            return max(frame.lengths(chain.bounds(content)).values())
+
+        most = self.corpus.max_tokens
+        return bisect_right(range(most + 1), most, key=framed) - 1
+
+    def for_training(self) -> Recipe:
+        """The recipe itself, or InputError when it says too little to train on, or its objective cannot be."""
+        for section in ("model", "train"):
+            if getattr(self, section) is None:
+                what = "it has no such section, so nothing can be trained"
+                raise InputError(f"recipe {self.name}: {section}", what, "add it")
+        check_trainable(self.objective.kind)
+        return self
 
     def plain(self) -> dict[str, Any]:
         """The whole recipe as nested plain data, defaults written out."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from corruption.vocabulary import ROLES, Vocabulary
 from pipelines.formats.unit import Source
 from pipelines.packaged import packaged_path
 
@@ -91,6 +92,29 @@ class TrainTokenizer(Section):
     lowercase: bool = False
     sample_mb: int = Field(default=1024, ge=1)
     """Train on the first this many megabytes of text."""
+    sentinels: int = Field(default=0, ge=0, le=10_000)
+    """How many sentinels <extra_id_0>, <extra_id_1>, ... it gets, for span corruption."""
+    modes: tuple[str, ...] = ()
+    """Mode tokens it gets, such as [R], [S] and [X]."""
+
+    def options(self) -> dict[str, Any]:
+        """How `train_tokenizer` takes them."""
+        return {"lowercase": self.lowercase, "sentinels": self.sentinels, "modes": self.modes}
+
+    def promised(self) -> Vocabulary:
+        """A vocabulary with the special tokens that the trained tokenizer will have, to check a chain against."""
+        roles = {role: place for place, role in enumerate(ROLES)}
+        marks = range(len(ROLES), len(ROLES) + self.sentinels)
+        modes = {mode: marks.stop + place for place, mode in enumerate(self.modes)}
+        special = range(marks.stop + len(modes))
+        return Vocabulary.from_ids(
+            special.stop + 1,
+            ids=dict(roles),
+            special=special,
+            sentinels=tuple(marks),
+            named=modes,
+            name="tokenizer.train",
+        )
 
 
 class TokenizerSpec(Section):

@@ -148,7 +148,7 @@ def _train(recipe: Recipe, files: Sequence[Unit], folder: Path, console: Console
     first = next(texts, None)
     if first is None:
         raise nothing_usable(tally)
-    tokenizer = train_tokenizer(chain([first], texts), spec.kind, spec.vocab_size, lowercase=spec.lowercase)
+    tokenizer = train_tokenizer(chain([first], texts), spec.kind, spec.vocab_size, **spec.options())
     partial = beside(folder)
     tokenizer.save_pretrained(partial)
     put(partial, folder)

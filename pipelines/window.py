@@ -6,33 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from corruption.chain import Chain
+from corruption.frames import Frame
 from corruption.noise import rank_bits, stream
 from corruption.ragged import Batch, Ragged, offsets_of
-from corruption.schema import IGNORE
+from corruption.schema import COLUMNS, IGNORE, REASONS
 from corruption.vocabulary import Vocabulary
+from pipelines.foreign import attach, stored_columns
 from pipelines.plan import Geometry, form, kept
 from pipelines.store import Store, open_store
-
-
-class Frame(Protocol):
-    """How an objective's examples are framed; see corruption.frame."""
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def extra(self) -> int: ...
-
-    def check(self, vocabulary: Vocabulary) -> None: ...
-
-    def apply(self, batch: Batch, vocabulary: Vocabulary) -> dict[str, Ragged]: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +39,10 @@ class Feed:
     counted: Mapping[str, str]
 
     def schema(self) -> pa.Schema:
-        """One row a microbatch: address, examples' keys and lengths, each framed column flat, counts."""
+        """One row a microbatch: address, examples' keys and lengths, each framed column flat, counts.
+
+        `lengths` are the input's; `dropped` counts the unusable passages by `schema.REASONS`.
+        """
         return pa.schema(
             [
                 ("epoch", pa.int32()),
@@ -62,10 +53,22 @@ class Feed:
                 ("tokens", pa.int32()),
                 ("keys", pa.list_(pa.uint64())),
                 ("lengths", pa.list_(pa.int32())),
+                *((f"lengths_{name}", pa.list_(pa.int32())) for name in self.sequences),
+                ("dropped", pa.list_(pa.int32())),
                 *((f"column_{name}", pa.list_(pa.int32())) for name in self.frame.columns),
                 *((f"count_{name}", pa.int64()) for name in self.counted),
             ]
         )
+
+
+    @property
+    def sequences(self) -> dict[str, str]:
+        """Sequence beside the input's -> a framed column that has its lengths."""
+        found: dict[str, str] = {}
+        for name in self.frame.columns:
+            if name in self.frame.sequences and COLUMNS[name].per == "token":
+                found.setdefault(self.frame.sequences[name], name)
+        return found
 
 
 @lru_cache(maxsize=4)
@@ -79,10 +82,12 @@ def read_rows(
 ) -> tuple[pa.Table, npt.NDArray[np.uint64]]:
     """The window's passages in stored order, without what a share leaves out, and each one's copy."""
     store = _store(feed.store)
-    names = ("key", *feed.chain.columns())
+    names = ("key", *stored_columns(feed.chain.columns()))
     tables, copy_of_row = [], []
     for group, copy, share in zip(row_groups.tolist(), copies.tolist(), shares.tolist()):
         table = store.read(store.train.shard[group], [int(store.train.number[group])], names)
+        if feed.chain.foreign:
+            table = attach(store, store.train, group, table, seed=feed.seed, epoch=epoch, copy=copy)
         if share < 1.0:
             table = table.take(pa.array(_shared(feed, epoch, group, copy, share, table)))
         tables.append(table)
@@ -134,40 +139,35 @@ def read_window(row: Mapping[str, Any], feed: Feed) -> pa.Table:
         return feed.schema().empty_table()
     chosen = batch.take(np.concatenate(wanted))
     corrupted = feed.chain.apply(chosen, seed=feed.seed, epoch=epoch, vocabulary=feed.vocabulary)
-    framed = feed.frame.apply(corrupted, feed.vocabulary)
-    return _microbatch_table(feed, epoch, window, skip, int(row["windows"]), len(microbatches), wanted, chosen, framed)
-
-
-def _microbatch_table(
-    feed: Feed,
-    epoch: int,
-    window: int,
-    skip: int,
-    windows: int,
-    microbatches: int,
-    wanted: list[npt.NDArray[np.int64]],
-    rows: Batch,
-    framed: Mapping[str, Ragged],
-) -> pa.Table:
+    microbatch = np.repeat(np.arange(len(wanted)), [len(group) for group in wanted])
+    tokens = np.bincount(microbatch, chosen.tokens.lengths, len(wanted))
+    dropped = np.zeros((len(wanted), len(REASONS)), np.int32)
+    out = ~corrupted.usable
+    np.add.at(dropped, (microbatch[out], corrupted.unusable[out] - 1), 1)
+    usable = corrupted.take(np.flatnonzero(corrupted.usable)) if out.any() else corrupted
+    framed = feed.frame.apply(usable, feed.vocabulary)
+    edges = offsets_of(np.bincount(microbatch[~out], minlength=len(wanted)))
     n = len(wanted)
-    row_edges = offsets_of(np.array([len(group) for group in wanted]))
-    lengths = next(iter(framed.values())).lengths
     arrays: list[pa.Array] = [
         pa.array(np.full(n, epoch, np.int32)),
         pa.array(np.full(n, window, np.int32)),
         pa.array(np.arange(skip, skip + n, dtype=np.int32)),
-        pa.array(np.full(n, windows, np.int32)),
-        pa.array(np.full(n, microbatches, np.int32)),
-        pa.array(np.add.reduceat(rows.tokens.lengths, row_edges[:-1]).astype(np.int32)),
-        pa.ListArray.from_arrays(pa.array(row_edges, pa.int32()), pa.array(rows.keys)),
-        pa.ListArray.from_arrays(pa.array(row_edges, pa.int32()), pa.array(lengths, pa.int32())),
+        pa.array(np.full(n, int(row["windows"]), np.int32)),
+        pa.array(np.full(n, len(microbatches), np.int32)),
+        pa.array(tokens.astype(np.int32)),
+        pa.ListArray.from_arrays(pa.array(edges, pa.int32()), pa.array(usable.keys)),
+        *(_lists(edges, framed[name].lengths) for name in (feed.frame.columns[0], *feed.sequences.values())),
+        _lists(np.arange(n + 1) * len(REASONS), dropped.ravel()),
     ]
-    for column in framed.values():
-        edges = pa.array(column.offsets[row_edges], pa.int32())
-        arrays.append(pa.ListArray.from_arrays(edges, pa.array(column.values)))
+    for name in feed.frame.columns:
+        arrays.append(_lists(framed[name].offsets[edges], framed[name].values))
     for name in feed.counted.values():
         column = framed[name]
         real = np.append(0, np.cumsum(column.values != IGNORE))
-        edges = column.offsets[row_edges]
-        arrays.append(pa.array(real[edges[1:]] - real[edges[:-1]], pa.int64()))
+        ends = column.offsets[edges]
+        arrays.append(pa.array(real[ends[1:]] - real[ends[:-1]], pa.int64()))
     return pa.Table.from_arrays(arrays, schema=feed.schema())
+
+
+def _lists(offsets: npt.NDArray[np.int64], values: npt.NDArray[np.integer]) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values, pa.int32()))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from corruption.frame import attention_mask, pad
+from corruption.padding import attention_mask, pad
 from corruption.schema import COLUMNS
 
 

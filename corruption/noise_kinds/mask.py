@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -162,6 +163,8 @@ class Mask:
 
     kind: ClassVar[str] = "mask"
     provides: ClassVar[tuple[str, ...]] = ("labels",)
+    moves: ClassVar[bool] = False
+    breaks: ClassVar[tuple[str, ...]] = ()
 
     rate: float = 0.15
     unit: Literal["token", "word"] = "token"
@@ -193,11 +196,11 @@ class Mask:
         """The columns this configuration reads: whole words need the stored word starts."""
         return ("tokens", "word_start") if self.unit == "word" else ("tokens",)
 
-    def bound(self, length: int) -> int:
-        """The longest row that can come out of one of `length` tokens: masking keeps the length."""
-        return length
+    def bounds(self, length: int) -> Mapping[str, int]:
+        """Masking keeps the length."""
+        return {"tokens": length}
 
-    def check(self, vocabulary: Vocabulary) -> None:
+    def check(self, vocabulary: Vocabulary, longest: int | None = None) -> None:
         """Raise InputError when the tokenizer lacks what this needs."""
         if self.mask_share > 0:
             vocabulary.need("mask", "the corruption 'mask'")

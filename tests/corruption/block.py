@@ -14,8 +14,8 @@ import numpy as np
 
 from corruption.chain import Chain, Corruption
 from corruption.ragged import Batch
-from corruption.registry import kinds
-from tests.corruption.rows import VOCABULARY, digest, passages, random_rows
+from corruption.registry import kinds, parse_step
+from tests.corruption.rows import RICH, digest, paired, passages, random_rows
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "mask": [
@@ -25,16 +25,24 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         for rate in (0.15, 0.5)
     ],
 }
-"""Configurations worth trying of each kind; a kind that is not listed is tried as it comes."""
+"""Configurations worth trying of each kind, as a recipe has them; a kind that is not listed is tried as it comes."""
+
+NOISELESS: frozenset[str] = frozenset()
+"""Cases that draw nothing."""
 
 
 def cases() -> dict[str, Corruption]:
     """Every kind in every variant, by a readable name."""
     return {
-        kind if not fields else f"{kind}-{'-'.join(map(str, fields.values()))}": cls(**fields)
-        for kind, cls in kinds().items()
+        kind if not fields else f"{kind}-{'-'.join(map(_short, fields.values()))}": parse_step({"kind": kind, **fields})
+        for kind in kinds()
         for fields in VARIANTS.get(kind, [{}])
     }
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value) if isinstance(value, (dict, list)) else str(value)
+    return "".join(c for c in text if c not in ' "{}[]')
 
 
 def block(chain: Chain) -> Batch:
@@ -46,13 +54,13 @@ def block(chain: Chain) -> Batch:
     rows += [*long, *(np.array(row, np.int32) for row in ([], [7], [2, 3, 4]))]
     starts += [*long_starts, *(np.array(row, np.int32) for row in ([], [1], [1, 1, 1]))]
     keys = [(i * 0x9E3779B97F4A7C15) % 2**64 for i in range(len(rows))]
-    return Batch.from_arrow(passages(rows, starts, keys), chain.columns())
+    return Batch.from_arrow(paired(passages(rows, starts, keys)), chain.columns())
 
 
 def corrupted(step: Corruption, **change: Any) -> Batch:
     """The block under one step; `change` replaces seed or epoch."""
     chain = Chain((step,))
-    return chain.apply(block(chain), **{"seed": 3, "epoch": 1, "vocabulary": VOCABULARY, **change})
+    return chain.apply(block(chain), **{"seed": 3, "epoch": 1, "vocabulary": RICH, **change})
 
 
 def digests() -> dict[str, str]:

@@ -18,6 +18,17 @@ SPECIAL = frozenset(range(5))
 SIZE = 60
 IDS = {"pad": PAD, "unk": UNK, "cls": CLS, "sep": SEP, "mask": MASK}
 VOCABULARY = Vocabulary.from_ids(SIZE, ids=IDS, special=SPECIAL, name="small")
+FIRST_SENTINEL = SIZE + 4199
+MODES = {"[R]": SIZE + 4200, "[S]": SIZE + 4201, "[X]": SIZE + 4202}
+RICH = Vocabulary.from_ids(
+    SIZE + 4203,
+    ids=IDS,
+    special=[*SPECIAL, *range(SIZE, SIZE + 4203)],
+    sentinels=tuple(range(FIRST_SENTINEL, SIZE - 1, -1)),
+    named=MODES,
+    name="rich",
+)
+"""The small vocabulary with sentinels, counting down from the highest id, and mode tokens."""
 LARGE = Vocabulary.from_ids(30_000, ids=IDS, special=SPECIAL, name="large")
 
 
@@ -54,6 +65,12 @@ def random_rows(n: int, longest: int, seed: int, size: int = SIZE) -> tuple[list
     return rows, starts
 
 
+def sentence_starts(starts: np.ndarray, every: int = 3) -> np.ndarray:
+    """int32: a sentence at the first token and at each `every`-th word."""
+    words = np.cumsum(starts)
+    return ((np.arange(len(starts)) == 0) | ((starts == 1) & (words % every == 0))).astype(np.int32)
+
+
 def passages(rows: Sequence[np.ndarray], starts: Sequence[np.ndarray], keys: Sequence[int]) -> pa.Table:
     """The rows as passages of a store."""
     n = len(rows)
@@ -64,13 +81,22 @@ def passages(rows: Sequence[np.ndarray], starts: Sequence[np.ndarray], keys: Seq
             "tokens": pa.array(list(rows), pa.list_(pa.int32())),
             "word_start": pa.array(list(starts), pa.list_(pa.int32())),
             "sentence_start": pa.array(
-                [(np.arange(len(row)) == 0).astype(np.int32) for row in rows], pa.list_(pa.int32())
+                [sentence_starts(np.asarray(row)) for row in starts], pa.list_(pa.int32())
             ),
             "mentions": pa.array([[]] * n, PASSAGES.field("mentions").type),
             "label": pa.nulls(n, pa.string()),
         },
         schema=PASSAGES,
     )
+
+
+def paired(table: pa.Table) -> pa.Table:
+    """The passages, each with one of another document beside it."""
+    foreign, starts = random_rows(len(table), 20, seed=77)
+    foreign = [np.append(row, 9).astype(np.int32) for row in foreign]
+    flags = [sentence_starts(np.append(s, 1)) for s in starts]
+    table = table.append_column("foreign_tokens", pa.array(foreign, pa.list_(pa.int32())))
+    return table.append_column("foreign_sentence_start", pa.array(flags, pa.list_(pa.int32())))
 
 
 def lists(column: Ragged) -> list[list[int]]:

@@ -20,24 +20,51 @@ class Doubler:
 
     kind: ClassVar[str] = "doubler"
     provides: ClassVar[tuple[str, ...]] = ("order",)
+    moves: ClassVar[bool] = False
+    breaks: ClassVar[tuple[str, ...]] = ()
     reads: str = "tokens"
 
     def needs(self):
         return ("tokens", self.reads)
 
-    def bound(self, length):
-        return 2 * length
+    def bounds(self, length):
+        return {"tokens": 2 * length, "order": length}
 
-    def check(self, vocabulary):
+    def check(self, vocabulary, longest):
+        if longest is not None and longest > 10:
+            raise InputError("test", "too long", "shorten it")
         vocabulary.need("mask", "the test")
 
     def apply(self, rows, noise, vocabulary):
         return rows.put(order=rows.tokens)
 
 
+@dataclass(frozen=True)
+class Still:
+    """A corruption that changes nothing, with what a chain asks of it given by the test."""
+
+    kind: ClassVar[str] = "still"
+    provides: tuple[str, ...] = ()
+    moves: bool = False
+    breaks: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+
+    def needs(self):
+        return ("tokens", *self.reads)
+
+    def bounds(self, length):
+        return {"tokens": length}
+
+    def check(self, vocabulary, longest):
+        pass
+
+    def apply(self, rows, noise, vocabulary):
+        return rows
+
+
 def test_names_are_the_kinds_unless_given():
     assert Chain((Mask(), Doubler())).names == ("mask", "doubler")
-    assert Chain((Mask(), Mask(rate=0.3)), ("a", "b")).names == ("a", "b")
+    assert Chain((Still(), Still()), ("a", "b")).names == ("a", "b")
     with pytest.raises(ValueError, match="a name for each step"):
         Chain((Mask(),), ("a", "b"))
 
@@ -57,27 +84,61 @@ def test_a_column_that_nothing_provides_is_refused_and_one_that_is_provided_is_n
     Chain((Mask(), Doubler("labels")))
 
 
+def test_a_column_that_two_steps_provide_is_refused():
+    with pytest.raises(InputError) as raised:
+        Chain((Mask(), Mask(rate=0.3)), ("a", "b"))
+    said = "corruption step 2 (b): it provides the column 'labels', as 'a' before it does; keep one of the two"
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("column", ["segment", "permutation_order", "attention_pattern", "positive"])
+def test_what_must_stay_is_not_moved(column):
+    first = Still(provides=(column,))
+    with pytest.raises(InputError, match=r"step 2 \(b\): it comes after 'a', when .*; put it before 'a'"):
+        Chain((first, Still(moves=True)), ("a", "b"))
+    Chain((Still(moves=True), first), ("a", "b"))
+    if column != "positive":
+        Chain((first, Still()), ("a", "b"))
+
+
+def test_a_column_that_an_earlier_step_left_without_meaning_is_refused():
+    shuffled, words = Still(breaks=("word_start",)), Mask(unit="word")
+    with pytest.raises(InputError, match="'word_start', which 'still' before it leaves without meaning; put it before"):
+        Chain((shuffled, words))
+    Chain((words, shuffled))
+
+
+def test_foreign_columns_and_moves_are_known_of_a_chain():
+    pairs = Chain((Still(reads=("foreign_tokens", "foreign_sentence_start")), Mask()))
+    assert pairs.foreign and not pairs.moves
+    assert Chain((Still(moves=True),)).moves and not Chain((Still(moves=True),)).foreign
+
+
 def test_columns_are_those_that_must_be_read():
     assert Chain(()).columns() == ("tokens",)
     assert Chain((Mask(),)).columns() == ("tokens",)
     assert Chain((Mask(unit="word"),)).columns() == ("tokens", "word_start")
-    assert Chain((Mask(), Doubler("labels"), Doubler("sentence_start")), ("a", "b", "c")).columns() == (
+    assert Chain((Mask(), Doubler("labels"), Still(reads=("sentence_start",))), ("a", "b", "c")).columns() == (
         "tokens",
         "sentence_start",
     )
 
 
 def test_provides_bound_and_check_go_through_the_steps():
-    chain = Chain((Mask(), Doubler(), Doubler()), ("a", "b", "c"))
-    assert chain.provides() == {"labels", "order"} and chain.bound(5) == 20
+    chain = Chain((Mask(), Doubler()))
+    assert chain.provides() == {"labels", "order"}
+    assert chain.bounds(5) == {"original": 5, "tokens": 10, "order": 5}
     chain.check(VOCABULARY)
+    chain.check(VOCABULARY, 10)
+    with pytest.raises(InputError, match="too long"):
+        chain.check(VOCABULARY, 11)
     with pytest.raises(InputError, match="mask_token"):
         chain.check(Vocabulary.from_ids(9, ids={}, special={0}))
 
 
 def test_parse_of_a_recipe():
-    chain = Chain.parse([{"kind": "mask", "rate": 0.3}, {"kind": "mask", "name": "more", "unit": "word"}])
-    assert chain == Chain((Mask(rate=0.3), Mask(unit="word")), ("mask", "more"))
+    chain = Chain.parse([{"kind": "mask", "name": "more", "unit": "word"}])
+    assert chain == Chain((Mask(unit="word"),), ("more",))
     with pytest.raises(InputError, match=r"corruption\[1\] mask.rat: unknown field; did you mean 'rate'"):
         Chain.parse([{"kind": "mask"}, {"kind": "mask", "rat": 0.3}])
 
@@ -87,7 +148,7 @@ def test_noise_of_a_step_is_the_stream_of_seed_name_and_epoch():
 
 
 def test_the_order_of_steps_does_not_enter_their_noise():
-    a, b = Mask(rate=0.2, mask_share=0.0, random_share=0.0), Mask(rate=0.3)
+    a, b = Still(), Mask(rate=0.3)
     rows = batch([[7] * 50, [8] * 3])
     one = Chain((a, b), ("a", "b")).apply(rows, seed=1, epoch=0, vocabulary=VOCABULARY)
     two = Chain((b, a), ("b", "a")).apply(rows, seed=1, epoch=0, vocabulary=VOCABULARY)

@@ -31,8 +31,9 @@ def indexed(draw):
 @given(indexed())
 def test_take_against_a_plain_loop(case):
     rows, index = case
-    taken = take(rows, Ragged.from_rows(index), {"tokens": 59, "word_start": 1})
-    for name, fill in (("tokens", 59), ("word_start", 1)):
+    rows = rows.put(segment=rows.columns["word_start"])
+    taken = take(rows, Ragged.from_rows(index), {"tokens": 59, "segment": 1})
+    for name, fill in (("tokens", 59), ("segment", 1)):
         old = lists(rows.columns[name])
         assert lists(taken.columns[name]) == [
             [old[r][i] if i >= 0 else fill for i in places] for r, places in enumerate(index)
@@ -50,6 +51,45 @@ def test_take_twice_composes_origin(case, random):
     twice = take(once, Ragged.from_rows(order))
     assert lists(twice.columns["origin"]) == [[row[i] for i in o] for row, o in zip(index, order)]
     assert lists(twice.tokens) == [[row[i] for i in o] for row, o in zip(lists(once.tokens), order)]
+
+
+@st.composite
+def starts_and_index(draw):
+    """A row's starts, and an index of ascending runs with invented tokens between."""
+    starts = draw(st.lists(st.integers(0, 1), min_size=1, max_size=9))
+    index = draw(st.lists(st.integers(-1, len(starts) - 1), max_size=9))
+    return starts, index
+
+
+@given(starts_and_index())
+def test_starts_follow_the_text(case):
+    """Against the rule read off the text: every token stands for the stretch it is the first survivor of."""
+    starts, index = case
+    rows = batch([[7] * len(starts)], [starts])
+    found = lists(take(rows, Ragged.from_rows([index])).columns["word_start"])[0]
+    told = 0  # the starts of places below it have passed to a token
+    for j, place in enumerate(index):
+        kept = next((p for p in index[j:] if p >= 0), len(starts))
+        until = place + 1 if place >= 0 else kept
+        if place >= 0 and place < told:
+            assert found[j] == 1
+            told = place + 1
+        else:
+            assert found[j] == int(any(starts[told:until]))
+            told = max(told, until)
+
+
+def test_starts_of_deleted_replaced_and_rotated_text():
+    rows = batch([[5, 6, 7, 8]], [[1, 0, 1, 0]])
+
+    def starts(index):
+        return lists(take(rows, Ragged.from_rows([index])).columns["word_start"])[0]
+
+    assert starts([1, 2, 3]) == [1, 1, 0]  # the word goes on without its first token
+    assert starts([0, 1, 3]) == [1, 0, 1]
+    assert starts([0, 1, -1]) == [1, 0, 1]  # what stands for a word is one
+    assert starts([0, -1, 2, 3]) == [1, 0, 1, 0]
+    assert starts([3, 0, 1, 2]) == [1, 1, 0, 1]  # rotated
 
 
 def test_take_fills_with_the_columns_padding():
@@ -96,16 +136,17 @@ def spliced(rows, spans):
         Ragged.from_rows([[b for _, b, _ in row] for row in spans]),
         np.array([len(new) for row in spans for _, _, new in row], np.int64),
         np.array([t for row in spans for _, _, new in row for t in new], np.int32),
-        {"word_start": 1},
+        {"segment": 1},
     )
 
 
 @given(spanned())
 def test_splice_against_a_plain_loop(case):
     rows, spans = case
-    found = spliced(rows, spans)
     expected, starts = [], []
-    for tokens, flags, row in zip(lists(rows.tokens), lists(rows.columns["word_start"]), spans):
+    rows = rows.put(segment=rows.columns["word_start"])
+    found = spliced(rows, spans)
+    for tokens, flags, row in zip(lists(rows.tokens), lists(rows.columns["segment"]), spans):
         shift = 0
         for a, b, new in row:
             tokens[a + shift : b + shift] = new
@@ -114,7 +155,7 @@ def test_splice_against_a_plain_loop(case):
         expected.append(tokens)
         starts.append(flags)
     assert lists(found.tokens) == expected
-    assert lists(found.columns["word_start"]) == starts
+    assert lists(found.columns["segment"]) == starts
     origin_law(rows, found)
     kept = [[i for i in row if i >= 0] for row in lists(found.columns["origin"])]
     assert all(row == sorted(set(row)) for row in kept)

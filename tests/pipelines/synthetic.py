@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from corruption.chain import Chain
-from corruption.frame import SingleSegment
+from corruption.frames.single import Single
 from corruption.noise import example_key
 from corruption.noise_kinds import Mask
 from corruption.schema import PASSAGES
 from corruption.vocabulary import Vocabulary
+from pipelines.job import positions_of
 from pipelines.plan import Address, Geometry, Plan
 from pipelines.store import open_store
 from pipelines.store_writer import finish_store, write_shard
@@ -87,10 +88,10 @@ def plan_and_feed(
 ) -> tuple[Plan, Feed]:
     """The plan and feed of a run over a synthetic store."""
     store = open_store(folder)
-    frame = SingleSegment()
+    frame = Single()
     chain = chain or Chain((Mask(),))
     longest = store.train.histogram.shape[1]
-    positions = np.array([chain.bound(n) + frame.extra for n in range(longest)], np.int64)
+    positions = positions_of(chain, frame, longest)
     geometry = Geometry(positions, microbatch_tokens, lanes, window_row_groups, weights)
     plan = Plan(store.train, seed, geometry)
     return plan, Feed(str(folder), seed, geometry, chain, frame, VOCABULARY, {"mlm": "labels"})

@@ -24,9 +24,17 @@ def check_kind(kind: str) -> str:
     return kind
 
 
+def check_trainable(kind: str) -> str:
+    """The kind itself, without importing torch. Raises InputError when there is no trainer for it yet."""
+    if check_kind(kind) not in PLACES:
+        do = f"choose one of {', '.join(PLACES)}, or use the recipe with preview and generate"
+        raise InputError("objective.kind", f"{kind!r} cannot be trained yet", do)
+    return kind
+
+
 def objective(kind: str, **fields: Any) -> Objective:
     """The objective of that name with those fields. Raises InputError for an unknown kind or field."""
-    module, name = PLACES[check_kind(kind)].split(":")
+    module, name = PLACES[check_trainable(kind)].split(":")
     cls = getattr(import_module(module), name)
     known = [field.name for field in dataclasses.fields(cls)]
     for field in fields:

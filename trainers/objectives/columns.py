@@ -1,4 +1,7 @@
-"""What each objective reads and counts, as a table that code without torch can read."""
+"""What each objective reads and counts, as a table that code without torch can read.
+
+An objective that has a row here and no class yet can be previewed and generated offline, not trained.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,37 @@ OBJECTIVE_COLUMNS: dict[str, ObjectiveColumns] = {
         columns=("input_ids", "labels"),
         counted={"mlm": "labels"},
         needs_tokens=("mask_token", "pad_token"),
-        frame="bert",
+        frame="single",
         perplexity="mlm",
+    ),
+    "bert": ObjectiveColumns(
+        columns=("input_ids", "token_type_ids", "labels", "next_sentence_label"),
+        counted={"mlm": "labels", "nsp": "next_sentence_label"},
+        needs_tokens=("mask_token", "pad_token"),
+        frame="pair",
+    ),
+    "unilm": ObjectiveColumns(
+        columns=("input_ids", "token_type_ids", "labels", "attention_pattern"),
+        counted={"mlm": "labels"},
+        needs_tokens=("mask_token", "pad_token"),
+        frame="pair",
+    ),
+    "seq2seq": ObjectiveColumns(
+        columns=("input_ids", "labels"),
+        counted={"seq2seq": "labels"},
+        needs_tokens=("pad_token",),
+        frame="encoder_decoder",
+    ),
+    "plm": ObjectiveColumns(
+        columns=("input_ids", "token_type_ids", "permutation_order", "labels"),
+        counted={"plm": "labels"},
+        needs_tokens=("pad_token", "sep_token", "cls_token"),
+        frame="permutation",
+    ),
+    "infonce": ObjectiveColumns(
+        columns=("input_ids", "positive_input_ids"),
+        counted={},
+        needs_tokens=("pad_token",),
+        frame="views",
     ),
 }

@@ -10,8 +10,9 @@ from scipy import stats
 
 from corruption.chain import Chain
 from corruption.errors import InputError
-from corruption.frame import SingleSegment, padded
+from corruption.frames.single import Single
 from corruption.noise_kinds import Mask
+from corruption.padding import padded
 from corruption.schema import IGNORE
 from corruption.vocabulary import Vocabulary
 from tests.corruption import golden_values
@@ -39,10 +40,10 @@ def test_B5_unspaced_chinese_of_one_character_words_is_masked_at_the_rate():
 
 def test_A_01_padding_and_specials_framed_by_the_service():
     rows = batch([range(5, 13), [5]])
-    frame, mask = SingleSegment(), Mask(rate=0.5)
+    frame, mask = Single(), Mask(rate=0.5)
     for seed in range(500):
         out = Chain((mask,)).apply(rows, seed=seed, epoch=0, vocabulary=VOCABULARY)
-        made = padded(frame.apply(out, VOCABULARY), VOCABULARY, 10)
+        made = padded(frame.apply(out, VOCABULARY), VOCABULARY, {"input_ids": 10, "labels": 10})
         original = np.array([[CLS, *range(5, 13), SEP], [CLS, 5, SEP, *[PAD] * 7]])
         special = np.isin(original, list(SPECIAL))
         assert np.array_equal(made["input_ids"][special], original[special])
@@ -230,4 +231,4 @@ def test_golden_bytes():
 
 def test_words_need_the_stored_word_starts_and_tokens_do_not():
     assert Mask(unit="word").needs() == ("tokens", "word_start") and Mask().needs() == ("tokens",)
-    assert Mask().bound(17) == 17
+    assert Mask().bounds(17) == {"tokens": 17}

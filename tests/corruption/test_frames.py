@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corruption.errors import InputError
-from corruption.frame import SingleSegment, attention_mask, pad, padded
+from corruption.frames.single import Single
+from corruption.padding import attention_mask, pad, padded
 from corruption.ragged import Ragged
 from corruption.schema import IGNORE
 from corruption.vocabulary import Vocabulary
@@ -21,7 +22,7 @@ def labelled(rows):
 
 @given(batches())
 def test_framing_against_a_plain_loop(rows):
-    frame = SingleSegment(columns=("input_ids", "labels", "origin", "word_start"))
+    frame = Single(columns=("input_ids", "labels", "origin", "word_start"))
     framed = frame.apply(labelled(rows), VOCABULARY)
     tokens, starts = lists(rows.tokens), lists(rows.columns["word_start"])
     assert lists(framed["input_ids"]) == [[CLS, *row, SEP] for row in tokens]
@@ -54,10 +55,10 @@ def test_padding_refuses_lengths_that_do_not_fit(lengths, width):
 
 @given(batches(), st.integers(0, 3))
 def test_padded_fills_each_column_as_the_table_says(rows, more):
-    frame = SingleSegment(columns=("input_ids", "labels", "origin"))
+    frame = Single(columns=("input_ids", "labels", "origin"))
     framed = frame.apply(labelled(rows), VOCABULARY)
     width = int(framed["input_ids"].lengths.max(initial=0)) + more
-    made = padded(framed, VOCABULARY, width)
+    made = padded(framed, VOCABULARY, dict.fromkeys(framed, width))
     assert list(made) == ["input_ids", "labels", "origin", "attention_mask"]
     real = made["attention_mask"] == 1
     assert (made["input_ids"][~real] == PAD).all()
@@ -68,7 +69,7 @@ def test_padded_fills_each_column_as_the_table_says(rows, more):
 
 def test_A_02_attention_comes_from_lengths_where_pad_and_end_are_one_token():
     shared = Vocabulary.from_ids(20, ids={"pad": 0, "eos": 0, "bos": 1, "mask": 2}, special={0, 1, 2})
-    frame = SingleSegment()
+    frame = Single()
     frame.check(shared)
     made = padded(frame.apply(labelled(batch([[5, 6], [5, 6, 7, 8]])), shared), shared)
     assert made["input_ids"].tolist() == [[1, 5, 6, 0, 0, 0], [1, 5, 6, 7, 8, 0]]
@@ -85,16 +86,16 @@ def test_A_02_attention_comes_from_lengths_where_pad_and_end_are_one_token():
 )
 def test_A_19_what_framing_needs_is_named(ids, missing):
     with pytest.raises(InputError, match=missing):
-        SingleSegment().check(Vocabulary.from_ids(9, ids=ids, special=set(ids.values())))
+        Single().check(Vocabulary.from_ids(9, ids=ids, special=set(ids.values())))
 
 
 def test_bos_and_eos_stand_in_for_cls_and_sep():
     other = Vocabulary.from_ids(9, ids={"bos": 3, "eos": 4, "pad": 0}, special={0, 3, 4})
-    SingleSegment().check(other)
-    framed = SingleSegment(columns=("input_ids",)).apply(batch([[5]]), other)
+    Single().check(other)
+    framed = Single(columns=("input_ids",)).apply(batch([[5]]), other)
     assert lists(framed["input_ids"]) == [[3, 5, 4]]
 
 
 def test_a_column_that_no_corruption_provides_is_named():
     with pytest.raises(InputError, match="no corruption provides the column 'labels'"):
-        SingleSegment().apply(batch([[5]]), VOCABULARY)
+        Single().apply(batch([[5]]), VOCABULARY)
