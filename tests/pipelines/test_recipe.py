@@ -221,6 +221,43 @@ def test_A_05_shares_that_are_taken_reach_the_corruption(load):
     assert (step.rate, step.mask_share, step.random_share) == (0.5, 0.0, 1.0)
 
 
+DATA = """
+corpus:     {source: a.txt, max_tokens: 64}
+tokenizer:  {train: {kind: unigram, vocab_size: 500}}
+corruption: []
+objective:  {kind: seq2seq}
+"""
+
+
+def test_a_recipe_that_only_makes_data_needs_no_model_and_cannot_be_trained(tmp_path):
+    path = tmp_path / "data.yaml"
+    path.write_text(DATA, "utf-8")
+    recipe = load_recipe(path)
+    assert recipe.model is None and recipe.train is None and recipe.content_tokens() == 62
+    with pytest.raises(InputError) as raised:
+        recipe.for_training()
+    assert str(raised.value) == "recipe data: model: it has no such section, so nothing can be trained; add it"
+
+
+def test_an_objective_that_cannot_be_trained_yet_says_so(load):
+    recipe = load("kind: mlm", "kind: seq2seq")
+    with pytest.raises(InputError, match="'seq2seq' cannot be trained yet; choose one of mlm, or use the recipe with"):
+        recipe.for_training()
+
+
+def test_what_an_objective_reads_and_nothing_provides_is_named_with_the_kind_to_add(refusal):
+    assert refusal("kind: mlm", "kind: infonce") == (
+        "R:6: objective.kind: infonce reads the column 'positive', which no corruption here provides; "
+        "add one that does, such as {kind: views}"
+    )
+
+
+@pytest.mark.parametrize(("kind", "extra"), [("mlm", 2), ("seq2seq", 2)])
+def test_content_is_what_special_tokens_leave(load, kind, extra):
+    recipe = load("kind: mlm", f"kind: {kind}")
+    assert recipe.content_tokens() == recipe.corpus.max_tokens - extra
+
+
 def test_H_07_a_run_is_given_in_steps(refusal):
     assert refusal("steps: 20,", "steps: 7, epochs: 2,") == (
         "R:8: train.epochs is no key of a recipe; "
