@@ -24,7 +24,8 @@ def write(folder, documents, row_group_tokens=10**6):
     table = passages(n, 9, seed=1, prefix="f")
     table = table.set_column(1, "doc", pa.array(documents, pa.uint64()))
     tokens = [[100 + i] * (1 + i % 3) for i in range(n)]
-    for name, rows in (("tokens", tokens), *((f, [[1] * len(r) for r in tokens]) for f in ("word_start", "sentence_start"))):
+    ones = [[1] * len(row) for row in tokens]
+    for name, rows in (("tokens", tokens), ("word_start", ones), ("sentence_start", ones)):
         table = table.set_column(table.schema.get_field_index(name), name, pa.array(rows, pa.list_(pa.int32())))
     shards = [
         write_shard(table, folder / "train-00000.parquet", row_group_tokens=row_group_tokens, source=0),
@@ -81,7 +82,10 @@ def test_it_depends_on_seed_epoch_key_and_copy_alone(tmp_path):
 def test_behind_a_row_group_of_one_document_the_next_is_used_wrapping_round(tmp_path):
     documents = [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
     store = write(tmp_path, documents, row_group_tokens=4)
-    groups = [store.read(shard, [int(n)], ("doc",))["doc"].to_pylist() for shard, n in zip(store.train.shard, store.train.number)]
+    groups = [
+        store.read(shard, [int(number)], ("doc",))["doc"].to_pylist()
+        for shard, number in zip(store.train.shard, store.train.number)
+    ]
     assert len(set(groups[0])) == 1 and len(groups) > 2
     for group in range(len(groups)):
         for epoch in range(20):
