@@ -159,7 +159,11 @@ class Plan:
             raise ValueError(f"{sources} sources, {len(self.geometry.weights)} weights")
 
     def epoch(self, number: int) -> Epoch:
-        """The epoch's order of row groups. An appearance whose share keeps no row is left out."""
+        """The epoch's order of row groups. An appearance whose share keeps no row is left out.
+
+        Where that leaves nothing at all, which only a corpus of a few passages can meet, one row group that a share
+        was for comes whole, drawn by key: no epoch is empty.
+        """
         if number not in self._last:
             self._last.clear()
             self._last[number] = self._order(number)
@@ -186,9 +190,14 @@ class Plan:
         group = np.concatenate([group, np.array(partial, np.int64)])
         share = np.concatenate([np.ones(len(copy)), (weights - whole)[partial]])
         copy = np.concatenate([copy, whole[partial]])
+        prefix = stream(self.seed, "papermoth.order", epoch)
         if not len(group):
-            raise InputError("corpus weights", f"they leave no passage in epoch {epoch}", "raise a weight")
-        bits = rank_bits(stream(self.seed, "papermoth.order", epoch), (group * 65536 + copy).astype(np.uint64))
+            some = np.flatnonzero(weights > 0)
+            if not len(some):
+                raise InputError("corpus weights", f"they leave no passage in epoch {epoch}", "raise a weight")
+            group = some[np.argsort(rank_bits(prefix, some.astype(np.uint64)), kind="stable")[:1]]
+            share, copy = np.ones(1), whole[group]
+        bits = rank_bits(prefix, (group * 65536 + copy).astype(np.uint64))
         order = np.argsort(bits, kind="stable")
         return Epoch(epoch, group[order], copy[order], share[order], self.geometry.window_row_groups)
 
