@@ -29,7 +29,7 @@ class Passages:
 
 
 def passages(rows: int, content: int, sentinels: int = 400) -> Passages:
-    """Passages cut one after another from the text; each one's foreign passage is the one half the table on."""
+    """Passages cut from the text, over and over; each one's foreign passage is the one half the table on."""
     text = " ".join(topics[name] for name in sorted(topics))
     modes = ("[R]", "[S]", "[X]")
     size = VOCABULARY + sentinels + len(modes)
@@ -37,15 +37,18 @@ def passages(rows: int, content: int, sentinels: int = 400) -> Passages:
         iter(text.splitlines()), "wordpiece", size, lowercase=True, sentinels=sentinels, modes=modes
     )
     encoded = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    ids = np.array(encoded.ids)
     words = np.array([-1 if word is None else word for word in encoded.word_ids])
     word_start = np.append(1, (np.diff(words) != 0).astype(int))
     stop = np.array([token in (".", "?", "!") for token in encoded.tokens])
     columns: dict[str, list[Any]] = {"tokens": [], "word_start": [], "sentence_start": []}
     for i in range(rows):
-        part = slice(i * content, (i + 1) * content)
-        columns["tokens"].append(encoded.ids[part])
+        part = np.arange(i * content, (i + 1) * content) % len(ids)
+        columns["tokens"].append(ids[part])
         columns["word_start"].append(np.append(1, word_start[part][1:]))
-        columns["sentence_start"].append(np.append(1, stop[part][:-1].astype(int)))
+        starts = np.append(1, stop[part][:-1].astype(int))
+        starts[content // 2] = 1  # the text has tables without a full stop
+        columns["sentence_start"].append(starts)
     half = np.roll(np.arange(rows), rows // 2)
     for name in ("tokens", "sentence_start"):
         columns[f"foreign_{name}"] = [columns[name][i] for i in half]

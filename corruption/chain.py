@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from corruption.noise import stream
 from corruption.ragged import Batch
 from corruption.schema import FOREIGN, LAST, PASSAGES
 from corruption.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from corruption.batched import Batched
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,9 @@ class Chain:
                 if column not in have:
                     given = f"it needs the column {column!r}, which nothing before it provides"
                     raise InputError(where, given, f"put a step that provides {column!r} before it")
+            if place and FOREIGN[0] in step.needs():
+                given = "it pairs the passage with another document's, which no step before it has touched"
+                raise InputError(where, given, "put it first")
             for column in step.provides:
                 if column in maker:
                     given = f"it provides the column {column!r}, as {maker[column]!r} before it does"
@@ -144,6 +150,12 @@ class Chain:
         for step in self.steps:
             step.check(vocabulary, longest)
             longest = None if longest is None else step.bounds(longest)["tokens"]
+
+    def batched(self, tokenizer: Any, *, seed: int = 0, epoch: int = 0, frame: str | None = None) -> Batched:
+        """A function for `datasets.Dataset.map(..., batched=True)`; see `corruption.batched.Batched`."""
+        from corruption.batched import Batched
+
+        return Batched(self, tokenizer, seed=seed, epoch=epoch, frame=frame)
 
     def apply(self, batch: Batch, *, seed: int, epoch: int, vocabulary: Vocabulary) -> Batch:
         """A corrupted copy of a batch, a function of its rows, the seed and the epoch alone.

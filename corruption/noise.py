@@ -74,7 +74,11 @@ def stream(seed: int, *parts: int | str) -> int:
     For a corruption the parts are step name, epoch, key and copy. This is `mix` and `fold` in unbounded
     integers, for code that needs one stream and no array.
     """
-    state = _mix(seed & _MASK64)
+    return folded(_mix(seed & _MASK64), *parts)
+
+
+def folded(state: int, *parts: int | str) -> int:
+    """The stream that follows when more parts are known: `fold` in unbounded integers, strings by `hash64`."""
     for part in parts:
         number = hash64(part) if isinstance(part, str) else part & _MASK64
         state = _mix(state ^ _mix((number + int(GAMMA)) & _MASK64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -31,9 +32,15 @@ def kinds() -> dict[str, type[Any]]:
     """All corruptions by name, third parties' included."""
     import corruption.noise_kinds  # noqa: F401  registers ours
 
+    _load_entry_points()
+    return dict(sorted(_KINDS.items()))
+
+
+@cache
+def _load_entry_points() -> None:
+    """Once a process: looking them up reads the metadata of every installed package."""
     for point in entry_points(group=ENTRY_POINTS):
         point.load()
-    return dict(sorted(_KINDS.items()))
 
 
 def nearest(name: str, names: Any) -> str:

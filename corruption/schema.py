@@ -57,8 +57,8 @@ PATTERNS = ("bidirectional", "left_to_right", "right_to_left", "sequence_to_sequ
 STARTS = ("word_start", "sentence_start")
 """Flags that follow the text: see `corruption.edit`."""
 
-FOREIGN = ("foreign_tokens", "foreign_sentence_start")
-"""A passage of another document, attached by whoever reads row groups; the two are aligned with each other."""
+FOREIGN = ("foreign_tokens", "foreign_word_start", "foreign_sentence_start")
+"""A passage of another document, attached by whoever reads row groups; they are aligned with each other."""
 
 LAST = {
     "segment": "two segments stand in order",

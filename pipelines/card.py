@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pipelines.identity import identity
 from pipelines.job import Job
 
@@ -9,13 +12,11 @@ from pipelines.job import Job
 def model_card(job: Job, step: int) -> str:
     """README.md of a model exported after `step` steps, with the metadata block that model hubs read."""
     recipe, manifest = job.recipe, job.opened_store().manifest
-    sources = manifest.get("sources", [])
-    wikipedia = any("wikipedia" in source.get("formats", []) for source in sources)
-    steps = "\n".join(f"- `{step['name']}`: {_settings(step)}" for step in recipe.corruption)
+    steps = "\n".join(f"- `{step['name']}`: {settings_of(step)}" for step in recipe.corruption)
     passages, tokens = manifest["passages"], manifest["tokens"]
     train = recipe.train
     rate = f"{train.learning_rate:g}, {train.warmup_steps:,} warmup steps, {train.schedule} decay"
-    card = f"""---
+    return f"""---
 library_name: transformers
 license: other
 license_name: see-the-text-it-was-trained-on
@@ -48,15 +49,20 @@ Corruption of the input, in order:
 ## Text
 
 {passages['train']:,} passages with {tokens['train']:,} tokens; {passages['held_out']:,} passages were held out.
-"""
-    if wikipedia:
-        card += """
+{wikipedia_notice(manifest)}"""
+
+
+def wikipedia_notice(store: Mapping[str, Any]) -> str:
+    """Whose text it is and under which licence, for a store's manifest with a Wikipedia source; else nothing."""
+    if not any("wikipedia" in source.get("formats", []) for source in store.get("sources", [])):
+        return ""
+    return """
 The text comes from Wikipedia. It was written by its contributors and is available under the Creative Commons
 Attribution-ShareAlike licence (older revisions: CC BY-SA 3.0, newer ones: 4.0); each article's history names its
 authors. Markup was removed; nothing else was changed before tokenisation.
 """
-    return card
 
 
-def _settings(step: dict[str, object]) -> str:
+def settings_of(step: Mapping[str, object]) -> str:
+    """A step's fields for a person, its name left out."""
     return ", ".join(f"{key} {value}" for key, value in step.items() if key != "name" and value is not None)

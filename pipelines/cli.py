@@ -105,9 +105,22 @@ def prepare(
 def preview(
     recipe: RecipeName,
     set_: Sets = None,
-    rows: Annotated[int, typer.Option(min=1, max=1000, help="How many passages to show.")] = 5,
+    rows: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many passages to show; with --step, of each microbatch.")
+    ] = 5,
     text: Annotated[str | None, typer.Option(help="Corrupt this text instead of the corpus.")] = None,
-    epoch: Annotated[int, typer.Option(min=0, help="Show the noise of this epoch.")] = 0,
+    epoch: Annotated[
+        int | None, typer.Option(min=0, help="Show the noise of this epoch; 0 if not given.")
+    ] = None,
+    step: Annotated[
+        int | None, typer.Option(min=0, help="Show what the run is fed in this step, counted from 0.")
+    ] = None,
+    lane: Annotated[
+        int | None, typer.Option(min=0, help="With --step: only this lane's microbatch.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one web page instead of printing.")
+    ] = None,
     width: Annotated[
         int | None, typer.Option(min=40, help="Columns to print; the terminal's own if not given.")
     ] = None,
@@ -115,7 +128,93 @@ def preview(
     """Show real text before and after corruption."""
     from pipelines.preview import preview as job
 
-    job(_recipe(recipe, set_), rows=rows, text=text, epoch=epoch, width=width)
+    page = _folder(html)
+    job(
+        _recipe(recipe, set_), rows=rows, text=text, epoch=epoch, step=step, lane=lane, html=page, width=width
+    )
+
+
+@app.command()
+def generate(
+    recipe: RecipeName,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The new folder of the data set.")],
+    set_: Sets = None,
+    copies: Annotated[
+        int, typer.Option(min=1, help="How often each passage comes in an epoch, under noise of its own.")
+    ] = 1,
+    epochs: Annotated[int, typer.Option(min=1, help="How many epochs of noise to write.")] = 1,
+    format_: Annotated[
+        Literal["parquet", "jsonl"], typer.Option("--format", help="Token ids in Parquet, or texts in JSONL.")
+    ] = "parquet",
+    generator: Annotated[
+        str | None,
+        typer.Option("--generator", metavar="MODEL", help="Masked LM whose samples replace the labelled tokens."),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Of the generator's samples: 1 if not given, 0 takes the likeliest.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another data set there, once this one is complete.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Most tasks at a time; one a core if not given.")
+    ] = None,
+    address: Address = None,
+    log: Log = "text",
+) -> None:
+    """Write corrupted examples as a data set that `load_dataset` reads."""
+    from pipelines.generate import generate as job
+
+    job(
+        _recipe(recipe, set_),
+        out=out,
+        copies=copies,
+        epochs=epochs,
+        files=format_,
+        generator=generator,
+        temperature=temperature,
+        overwrite=overwrite,
+        workers=workers,
+        address=address,
+        console=_console(log),
+    )
+
+
+@app.command()
+def verify(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A data set of generate, or any of Parquet or `datasets`.")
+    ],
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="FOLDER", help="The store it was made of, to derive rows again.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=0, help="How many rows to derive again: 10,000 if not given, 0 for all.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", metavar="RECIPE", help="How a data set that is not ours was made.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Of one not ours: share of the tokens that has labels.")] = None,
+    count: Annotated[
+        Literal["exact", "bernoulli", "stochastic"] | None, typer.Option(help="How the rate was kept in each row.")
+    ] = None,
+    unit: Annotated[
+        Literal["token", "word"] | None, typer.Option(help="What was masked: tokens, or words whole.")
+    ] = None,
+    mask_share: Annotated[float | None, typer.Option(help="Share of the labelled tokens that is hidden.")] = None,
+    random_share: Annotated[float | None, typer.Option(help="Share of them that is another token.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", metavar="FOLDER", help="The tokenizer of one that is not ours.")
+    ] = None,
+    log: Log = "text",
+) -> None:
+    """Check a corrupted data set against the laws of its noise."""
+    from pipelines.verify import Claims
+    from pipelines.verify import verify as job
+
+    said = None if recipe is None else _recipe(recipe, None)
+    claims = Claims(said, rate, count, unit, mask_share, random_share, _folder(tokenizer))
+    job(data.expanduser(), store=_folder(store), claims=claims, rows=rows, console=_console(log))
 
 
 @app.command()

@@ -171,7 +171,7 @@ def check_corpus(recipe: Recipe) -> Finding:
             store = open_store(Path(recipe.corpus.store).expanduser())
             store.check_files()
             return Finding(f"corpus: store {store.folder}, {len(store.manifest['shards'])} shards")
-        from pipelines.preview import read_documents
+        from pipelines.preview_passages import read_documents
 
         documents = read_documents(recipe, 1)
         if not documents:
@@ -191,7 +191,7 @@ def check_tokenizer(recipe: Recipe) -> Finding:
         return Finding(f"tokenizer: {asked.kind} of {asked.vocab_size}, to be trained on the corpus")
     try:
         from corruption.vocabulary import Vocabulary
-        from pipelines.preview import find_tokenizer
+        from pipelines.preview_passages import find_tokenizer
 
         tokenizer, note = find_tokenizer(recipe)
         recipe.chain().check(Vocabulary.from_tokenizer(tokenizer), recipe.content_tokens())

@@ -18,7 +18,11 @@ from corruption.noise import rank_bits, stream
 from corruption.schema import FOREIGN
 from pipelines.store import RowGroups, Store
 
-STORED = {"foreign_tokens": "tokens", "foreign_sentence_start": "sentence_start"}
+STORED = {
+    "foreign_tokens": "tokens",
+    "foreign_word_start": "word_start",
+    "foreign_sentence_start": "sentence_start",
+}
 """Foreign column -> the stored column it is taken from."""
 
 _READ = ("doc", *STORED.values())
@@ -36,25 +40,38 @@ def attach(store: Store, part: RowGroups, group: int, table: pa.Table, *, seed: 
     part: the part of the store (training or held-out) that `group` counts in. Random: the choice, from seed, epoch,
     key and copy. Raises InputError when the part holds one document only.
     """
+    found = _attached(table, _candidates(store, part, group, table), seed, epoch, copy)
+    if found is None:
+        raise InputError(
+            f"store {store.folder}",
+            "all its passages are of one document, and this chain pairs two",
+            "prepare a corpus of at least two documents in each part",
+        )
+    return found
+
+
+def attach_among(table: pa.Table, *, seed: int, epoch: int) -> pa.Table | None:
+    """The same for passages that lie in no store, as if they were one row group; None if they are of one document."""
+    return _attached(table, iter([table.select(_READ)]), seed, epoch, 0)
+
+
+def _attached(table: pa.Table, candidates: Iterator[pa.Table], seed: int, epoch: int, copy: int) -> pa.Table | None:
+    """The table with a passage of the first candidates that hold one of another document; None if none do."""
     prefix = stream(seed, "papermoth.foreign", epoch, copy)
     bits = rank_bits(prefix, table["key"].combine_chunks().to_numpy(zero_copy_only=False))
     own = table["doc"].combine_chunks().to_numpy()
     index = np.full(len(table), -1, np.int64)
     others: list[pa.Table] = []
     rows = 0
-    for candidates in _candidates(store, part, group, table):
-        found = _draw(own, candidates["doc"].combine_chunks().to_numpy(), bits)
+    for group in candidates:
+        found = _draw(own, group["doc"].combine_chunks().to_numpy(), bits)
         index = np.where((index < 0) & (found >= 0), found + rows, index)
-        others.append(candidates.select(STORED.values()))
-        rows += len(candidates)
+        others.append(group.select(STORED.values()))
+        rows += len(group)
         if (index >= 0).all():
             break
     else:
-        raise InputError(
-            f"store {store.folder}",
-            "all its passages are of one document, and this chain pairs two",
-            "prepare a corpus of at least two documents in each part",
-        )
+        return None
     chosen = pa.concat_tables(others).take(pa.array(index))
     for name, stored in STORED.items():
         table = table.append_column(name, chosen[stored])

@@ -156,7 +156,7 @@ def prepare(
 def _not_prepared(recipe: Recipe) -> InputError:
     return InputError(
         f"recipe {recipe.name}",
-        "its store is not prepared yet, and --dry-run makes nothing",
+        "its store is not prepared yet, and --dry-run and --step make nothing",
         "run papermoth prepare first",
     )
 

@@ -1,131 +1,160 @@
-"""One corrupted passage as coloured text, and what the corruption came to; readable without colour."""
+"""A preview in the terminal: coloured, and readable without colour, with labels under the tokens they belong to."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+import errno
+from collections.abc import Iterable, Iterator
+from typing import IO
 
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from corruption.ragged import Batch
-from corruption.schema import IGNORE
-from corruption.vocabulary import Vocabulary
+from pipelines.preview_aligned import aligned, wrapped
+from pipelines.preview_matrix import Matrix
+from pipelines.preview_page import Page
+from pipelines.preview_rows import (
+    FOREIGN_TEXT,
+    HIDDEN,
+    INSERTED,
+    KEPT,
+    MEANING,
+    MOVED,
+    PLAIN,
+    RANDOM,
+    REMOVED,
+    SPECIAL,
+    UNDER,
+    Piece,
+    Row,
+)
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+CAPTION = "sees: a block where the token of the row sees the token of the column"
+NAME_WIDTH = 9
+MOST_TOKENS = 24
+"""Rows and columns of a matrix that are drawn."""
 
-PLAIN, MASKED, RANDOM, KEPT = "plain", "masked", "random", "kept"
-STYLES = {PLAIN: "", MASKED: "bold white on red", RANDOM: "bold black on yellow", KEPT: "bold black on green"}
-MARKS = {PLAIN: "", MASKED: "", RANDOM: "~", KEPT: "="}
-
-
-def legend(mask: str | None) -> Text:
-    """What the marks mean; `mask` is how the tokenizer writes a hidden token."""
-    hidden = Text.assemble((mask, STYLES[MASKED]), " hidden   ") if mask else Text()
-    return Text.assemble(
-        hidden,
-        ("~word~", STYLES[RANDOM]),
-        " replaced at random   ",
-        ("=word=", STYLES[KEPT]),
-        " kept, but asked for",
-    )
-
-
-@dataclass
-class Tally:
-    """The tokens shown: how many there are, how many could be chosen, and what stands at the labels."""
-
-    tokens: int = 0
-    choosable: int = 0
-    masked: int = 0
-    random: int = 0
-    kept: int = 0
-
-    @property
-    def labelled(self) -> int:
-        """Positions whose original is asked for."""
-        return self.masked + self.random + self.kept
-
-
-def passage_lines(
-    tokenizer: PreTrainedTokenizerFast,
-    vocabulary: Vocabulary,
-    before: Batch,
-    after: Batch,
-    row: int,
-    tally: Tally,
-) -> Iterator[tuple[str, Text]]:
-    """Names and texts of a row's lines: original, corrupted, labels; adds what it sees to `tally`."""
-    original, shown = before.tokens.row(row).tolist(), after.tokens.row(row).tolist()
-    origin = after.origin().row(row).tolist()
-    labels = after.columns["labels"].row(row).tolist() if "labels" in after.columns else [IGNORE] * len(shown)
-    kinds = [_kind(token, label, vocabulary) for token, label in zip(shown, labels)]
-    tally.tokens += len(original)
-    tally.choosable += sum(1 for token in original if not vocabulary.fixed[token])
-    tally.masked += kinds.count(MASKED)
-    tally.random += kinds.count(RANDOM)
-    tally.kept += kinds.count(KEPT)
-
-    spaced = _spaces(tokenizer)
-    yield "original", Text(_decode(tokenizer, original))
-    corrupted = Text()
-    for kind, run in groupby(range(len(shown)), kinds.__getitem__):
-        places = list(run)
-        first = original[origin[places[0]]] if origin[places[0]] >= 0 else shown[places[0]]
-        if corrupted and spaced(first):
-            corrupted.append(" ")
-        text = _decode(tokenizer, [shown[i] for i in places])
-        corrupted.append(f"{MARKS[kind]}{text}{MARKS[kind]}", STYLES[kind])
-    yield "corrupted", corrupted
-    asked = [
-        _decode(tokenizer, [labels[i] for i in run])
-        for wanted, run in groupby(range(len(labels)), lambda i: labels[i] != IGNORE)
-        if wanted
-    ]
-    yield "labels", Text(" | ").join(Text(text, "cyan") for text in asked) if asked else Text("none", "dim")
+STYLES = {
+    PLAIN: "",
+    HIDDEN: "bold white on red",
+    RANDOM: "bold black on yellow",
+    KEPT: "bold black on green",
+    INSERTED: "bold black on cyan",
+    SPECIAL: "bold white on blue",
+    MOVED: "bold magenta",
+    FOREIGN_TEXT: "bold blue",
+    REMOVED: "strike red",
+}
+MARKS = {
+    RANDOM: ("~", "~"),
+    KEPT: ("=", "="),
+    INSERTED: ("{+", "+}"),
+    MOVED: (">", "<"),
+    FOREIGN_TEXT: ("{", "}"),
+    REMOVED: ("[-", "-]"),
+}
+"""What stands around text of each kind, to tell it without colour; hidden and special tokens show themselves."""
 
 
-def _kind(token: int, label: int, vocabulary: Vocabulary) -> str:
-    if label == IGNORE:
-        return PLAIN
-    if token == vocabulary.mask:
-        return MASKED
-    return KEPT if token == label else RANDOM
+def print_page(page: Page, *, width: int | None = None, file: IO[str] | None = None) -> None:
+    """Print a preview. width: columns; the terminal's own if not given."""
+    console = _Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    unicode = (console.encoding or "").lower().startswith("utf")
+    for text in (page.heading, *page.notes):
+        console.print(Text(text, style="dim"))
+    for line in legend(page, console.width):
+        console.print(line)
+    if page.microbatches:
+        console.print()
+        console.print(_grid([("step" if not i else "", Text(line)) for i, line in enumerate(page.microbatches)]))
+    for number, row in enumerate(page.rows):
+        console.print(Text(f"\npassage {number + 1} of {len(page.rows)}, {row.title}", style="bold"))
+        if row.place:
+            for line in wrapped([Text(part, "dim") for part in row.place.split("; ")], console.width, "; "):
+                console.print(line)
+        console.print(_grid(row_lines(row, console.width - NAME_WIDTH - 1, unicode=unicode)))
+    console.print()
+    console.print(_grid((name, Text(text)) for name, text in page.rates))
 
 
-def _decode(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
-    text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-    return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", str(text)).strip()
+class _Console(Console):
+    """Says that the reader has gone (`| head`) instead of ending the process on its own."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, "the reader has gone")
 
 
-def _spaces(tokenizer: PreTrainedTokenizerFast) -> Callable[[int], bool]:
-    """A test for whether a space stands before a token of the passage."""
-    decoder = json.loads(tokenizer.backend_tokenizer.to_str()).get("decoder") or {}
-    prefix = decoder.get("prefix", "##") if decoder.get("type") == "WordPiece" else None
-
-    def spaced(token: int) -> bool:
-        written = str(tokenizer.convert_ids_to_tokens(token))
-        return written.startswith(("Ġ", "▁", " ")) if prefix is None else not written.startswith(prefix)
-
-    return spaced
+def _grid(lines: Iterable[tuple[str, Text]]) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", width=NAME_WIDTH)
+    grid.add_column()
+    for name, text in lines:
+        grid.add_row(name, text)
+    return grid
 
 
-def rates(steps: Sequence[dict[str, Any]], tally: Tally) -> Iterator[tuple[str, Text]]:
-    """Names and texts of the last lines: what each step was asked for, and what it all came to."""
-    for step in steps:
-        shown = {key: value for key, value in step.items() if key not in ("kind", "name") and value is not None}
-        fields = ", ".join(f"{key} {value}" for key, value in shown.items())
-        name = step["kind"] if step["name"] == step["kind"] else f"{step['kind']} ({step['name']})"
-        yield "asked", Text(f"{name}: {fields}" if fields else name)
-    share = tally.labelled / tally.choosable if tally.choosable else 0.0
-    line = f"{tally.labelled} of {tally.choosable} tokens labelled, rate {share:.4f}"
-    if tally.labelled:
-        line += "".join(
-            f", {name} {count / tally.labelled:.3f}"
-            for name, count in (("hidden", tally.masked), ("random", tally.random), ("kept", tally.kept))
-        )
-    yield "came to", Text(line)
+def legend(page: Page, width: int) -> list[Text]:
+    """What the marks on this page mean, and what stands under tokens."""
+    items = []
+    for kind in page.kinds:
+        shown = marked(Piece(sample(kind, page.mask), kind))
+        items.append(Text.assemble((shown, STYLES[kind]), f" {MEANING[kind]}"))
+    items += [Text(f"{name}: {UNDER[name]}") for name in page.under]
+    if any(row.matrices for row in page.rows):
+        items.append(Text(CAPTION))
+    return wrapped(items, width, "   ")
+
+
+def sample(kind: str, mask: str | None) -> str:
+    """What the legend shows of a kind."""
+    return (mask or "hidden") if kind == HIDDEN else "special" if kind == SPECIAL else "word"
+
+
+def marked(piece: Piece) -> str:
+    """The piece's text between the marks of its kind."""
+    before, after = MARKS.get(piece.kind, ("", ""))
+    return f"{before}{piece.text}{after}"
+
+
+def row_lines(row: Row, width: int, *, unicode: bool = True) -> Iterator[tuple[str, Text]]:
+    """Names and texts of a passage's lines, each at most `width` columns wide where words allow."""
+    facts = dict(row.facts)
+    if "dropped" in facts:
+        yield "dropped", Text(facts.pop("dropped"), "bold red")
+    for line in row.lines:
+        cells = [(marked(piece), STYLES[piece.kind], piece) for piece in line.pieces]
+        for number, (shown, under) in enumerate(aligned(cells, width)):
+            yield line.name if not number else "", shown
+            for name in UNDER:
+                if name in under:
+                    yield name, under[name]
+    for name, text in facts.items():
+        yield name, Text(text)
+    for matrix in row.matrices:
+        yield from _matrix_lines(matrix, width, unicode)
+
+
+def _matrix_lines(matrix: Matrix, width: int, unicode: bool) -> Iterator[tuple[str, Text]]:
+    shown = matrix.crop(min(MOST_TOKENS, width))
+    title = matrix.name
+    if len(shown.tokens) < matrix.total:
+        title += f", the first {len(shown.tokens)} of {matrix.total} tokens"
+    yield "sees", Text(title)
+    for line in blocks(shown.sees, unicode=unicode):
+        yield "", Text(line)
+
+
+_HALVES = {(False, False): "·", (True, False): "▀", (False, True): "▄", (True, True): "█"}
+
+
+def blocks(sees: npt.NDArray[np.bool_], *, unicode: bool = True) -> Iterator[str]:
+    """Lines of text: two rows of the matrix in a line, or one where only ASCII can be written."""
+    if not unicode:
+        for row in sees.tolist():
+            yield "".join("#" if seen else "." for seen in row)
+        return
+    even = np.vstack([sees, np.zeros((len(sees) % 2, sees.shape[1]), np.bool_)]).tolist()
+    for upper, lower in zip(even[::2], even[1::2]):
+        yield "".join(_HALVES[pair] for pair in zip(upper, lower))

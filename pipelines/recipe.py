@@ -174,7 +174,8 @@ class Recipe(Section):
             return max(frame.lengths(chain.bounds(content)).values())
 
         most = self.corpus.max_tokens
-        return bisect_right(range(most + 1), most, key=framed) - 1
+        # A chain that shortens, as span corruption does, takes longer passages.
+        return bisect_right(range(4 * most + 1), most, key=framed) - 1
 
     def for_training(self) -> Recipe:
         """The recipe itself, or InputError when it says too little to train on, or its objective cannot be."""

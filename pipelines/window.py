@@ -78,11 +78,19 @@ def _store(folder: str) -> Store:
 
 
 def read_rows(
-    feed: Feed, epoch: int, row_groups: npt.NDArray[Any], copies: npt.NDArray[Any], shares: npt.NDArray[Any]
+    feed: Feed,
+    epoch: int,
+    row_groups: npt.NDArray[Any],
+    copies: npt.NDArray[Any],
+    shares: npt.NDArray[Any],
+    extra: tuple[str, ...] = (),
 ) -> tuple[pa.Table, npt.NDArray[np.uint64]]:
-    """The window's passages in stored order, without what a share leaves out, and each one's copy."""
+    """The window's passages in stored order, without what a share leaves out, and each one's copy.
+
+    extra: stored columns that are wanted beside those that the chain needs.
+    """
     store = _store(feed.store)
-    names = ("key", *stored_columns(feed.chain.columns()))
+    names = tuple(dict.fromkeys(("key", *stored_columns(feed.chain.columns()), *extra)))
     tables, copy_of_row = [], []
     for group, copy, share in zip(row_groups.tolist(), copies.tolist(), shares.tolist()):
         table = store.read(store.train.shard[group], [int(store.train.number[group])], names)
@@ -126,14 +134,24 @@ def arrange(
     return [groups[i] for i in np.argsort(turns, kind="stable")]
 
 
+def window_rows(
+    row: Mapping[str, Any], feed: Feed, extra: tuple[str, ...] = ()
+) -> tuple[pa.Table, Batch, list[npt.NDArray[np.int64]]]:
+    """The passages of one plan row as stored and as a batch, and all its microbatches in order: the rows of each.
+
+    extra: see `read_rows`; they are in the table only.
+    """
+    epoch = int(row["epoch"])
+    groups, copies, shares = (np.asarray(row[name]) for name in ("row_group", "copy", "share"))
+    table, copies = read_rows(feed, epoch, groups, copies, shares, extra)
+    batch = Batch.from_arrow(table, feed.chain.columns(), copies)
+    return table, batch, arrange(feed, epoch, int(row["window"]), batch.keys, copies, batch.tokens.lengths)
+
+
 def read_window(row: Mapping[str, Any], feed: Feed) -> pa.Table:
     """The microbatches of one plan row from number `skip` on, corrupted and framed, as `feed.schema()`."""
     epoch, window, skip = int(row["epoch"]), int(row["window"]), int(row["skip"])
-    table, copies = read_rows(
-        feed, epoch, np.asarray(row["row_group"]), np.asarray(row["copy"]), np.asarray(row["share"])
-    )
-    batch = Batch.from_arrow(table, feed.chain.columns(), copies)
-    microbatches = arrange(feed, epoch, window, batch.keys, copies, batch.tokens.lengths)
+    _, batch, microbatches = window_rows(row, feed)
     wanted = microbatches[skip:]
     if not wanted:
         return feed.schema().empty_table()

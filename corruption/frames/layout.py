@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from corruption.errors import InputError
-from corruption.ragged import Batch, Int32, Int64, Ragged, offsets_of
+from corruption.ragged import Batch, Int64, Ragged, copy_rows, offsets_of
 from corruption.vocabulary import Vocabulary
 
 
@@ -39,16 +38,6 @@ class Mark:
     """A special token in each row: in all of them, or in those where `present` is 1."""
 
     present: Int64 | None = None
-
-
-@njit(cache=True, nogil=True)
-def _copy_rows(values: Int32, starts: Int64, lengths: Int64, places: Int64, out: Int32) -> None:
-    for row in range(len(starts)):
-        source = values[starts[row] : starts[row] + lengths[row]]
-        target = out[places[row] : places[row] + lengths[row]]
-        # This loop becomes vector instructions; assigning a slice does not.
-        for i in range(len(source)):
-            target[i] = source[i]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +69,7 @@ class Layout:
         out = np.empty(self.offsets[-1], np.int32)
         for piece, places, part in zip(self.pieces, self.places, parts, strict=True):
             if isinstance(piece, Stretch):
-                _copy_rows(part, piece.starts, piece.lengths, places, out)
+                copy_rows(part, piece.starts, piece.lengths, places, out)
             else:
                 out[places if piece.present is None else places[piece.present == 1]] = part
         out.flags.writeable = False

@@ -10,7 +10,7 @@ import numpy as np
 
 from corruption.frames.layout import Layout, Mark, Stretch, column
 from corruption.ragged import Batch, Ragged
-from corruption.schema import COLUMNS, IGNORE
+from corruption.schema import COLUMNS
 from corruption.vocabulary import Vocabulary
 
 _WHY = "framing for permutation language modelling"
@@ -54,11 +54,11 @@ class Permutation:
                 framed[name] = layout.fill((np.zeros_like(tokens.values), 0, _CLS_TYPE))
             elif name == "permutation_order":
                 order = column(batch, name)
-                values = layout.fill((order.values, IGNORE, IGNORE)).values.copy()
-                targets = _targets(order)
+                filled = layout.fill((order.values, 0, 0))
+                values, targets = filled.values.copy(), _targets(order)
                 values[layout.places[1]] = targets
                 values[layout.places[2]] = targets + 1
-                framed[name] = next(iter(framed.values())).with_values(values)
+                framed[name] = filled.with_values(values)
             else:
                 fill = int(COLUMNS[name].pad)
                 framed[name] = layout.fill((column(batch, name).values, fill, fill))

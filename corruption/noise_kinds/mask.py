@@ -1,7 +1,8 @@
-"""Masking: tokens or whole words are hidden, replaced at random or kept, and the originals are asked for."""
+"""Masking: tokens, whole words or spans are hidden, replaced at random or kept, and the originals asked for."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -11,40 +12,20 @@ from numba import njit
 
 from corruption.chain import Noise
 from corruption.errors import InputError
-from corruption.noise import below, draw, fold, unit
+from corruption.lengths import Float64, Geometric, Ngram, Shares
+from corruption.noise import draw, fold, unit
 from corruption.ragged import Batch, Int32, Int64, UInt64
 from corruption.registry import register
 from corruption.schema import IGNORE
-from corruption.spans import COUNTS, choose_tokens, choose_words
+from corruption.spans import COUNTS, choose_spans, choose_tokens, choose_words
+from corruption.substitute import masked_token
 from corruption.vocabulary import Vocabulary
 
+UNITS = {"token": 0, "word": 1, "span": 2}
+"""What is chosen together, and what shares one decision."""
+
+_TOKEN, _WORD, _SPAN = 0, 1, 2
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
-
-
-@njit(inline="always")
-def _replace(
-    token: int,
-    decision: float,
-    bits: np.uint64,
-    mask_id: int,
-    mask_share: float,
-    changed_share: float,
-    pool: Int32,
-    rank: Int32,
-) -> int:
-    """The token that stands at a chosen position: the mask, another ordinary token, or the token itself."""
-    if decision < mask_share:
-        return mask_id
-    if decision >= changed_share:
-        return token
-    place = rank[token]
-    others = len(pool) - (1 if place >= 0 else 0)
-    if others == 0:
-        return token
-    j = np.int64(below(bits, np.uint64(others)))
-    if place >= 0 and j >= place:
-        j += 1
-    return int(pool[j])
 
 
 @njit(inline="always")
@@ -57,13 +38,14 @@ def mask_row(
     mask_id: int,
     rate: float,
     count: int,
-    by_word: bool,
-    one_decision: bool,
+    unit_of: int,
+    decide: int,
+    table: Float64,
+    mean: float,
     mask_share: float,
     changed_share: float,
     stream: np.uint64,
-    words: Int32,
-    chosen: Int32,
+    scratch: Int32,
     out: Int32,
     labels: Int32,
 ) -> None:
@@ -71,21 +53,43 @@ def mask_row(
     for i in range(len(tokens)):
         out[i] = tokens[i]
         labels[i] = IGNORE
-    if by_word:
+    chosen, heads, words = scratch[0], scratch[1], scratch[2]
+    if unit_of == _SPAN:
+        sizes, places, ring, before, ends = scratch[3], scratch[4], scratch[5], scratch[6], scratch[7]
+        k = choose_spans(
+            tokens,
+            word_start,
+            fixed,
+            rate,
+            count,
+            table,
+            mean,
+            stream,
+            words,
+            sizes,
+            places,
+            ring,
+            before,
+            ends,
+            chosen,
+            heads,
+        )
+    elif unit_of == _WORD:
         k = choose_words(tokens, word_start, fixed, rate, count, stream, words, chosen)
     else:
         k = choose_tokens(tokens, fixed, rate, count, stream, chosen)
     first = np.int64(0)
     for j in range(k):
         p = np.int64(chosen[j])
-        if not one_decision or p == 0 or word_start[p] == 1:
+        if decide == _SPAN:
+            first = np.int64(heads[j])
+        elif decide == _TOKEN or p == 0 or word_start[p] == 1:
             first = p
-        at = _THREE * np.uint64(p)
         labels[p] = tokens[p]
-        out[p] = _replace(
+        out[p] = masked_token(
             tokens[p],
             unit(draw(stream, _THREE * np.uint64(first) + _ONE)),
-            draw(stream, at + _TWO),
+            draw(stream, _THREE * np.uint64(p) + _TWO),
             mask_id,
             mask_share,
             changed_share,
@@ -105,37 +109,39 @@ def mask_rows(
     mask_id: int,
     rate: float,
     count: int,
-    by_word: bool,
-    one_decision: bool,
+    unit_of: int,
+    decide: int,
+    table: Float64,
+    mean: float,
     mask_share: float,
     changed_share: float,
     prefix: np.uint64,
     keys: UInt64,
     copies: UInt64,
-    words: Int32,
-    chosen: Int32,
+    scratch: Int32,
     out: Int32,
     labels: Int32,
 ) -> None:
-    """The loop over rows; `words` and `chosen` are scratch of the longest row's length."""
+    """The loop over rows; `scratch` is int32[8, longest row + 1]."""
     for row in range(len(keys)):
         a, b = offsets[row], offsets[row + 1]
         mask_row(
             tokens[a:b],
-            word_start[a:b] if by_word else word_start,
+            word_start[a:b],
             fixed,
             pool,
             rank,
             mask_id,
             rate,
             count,
-            by_word,
-            one_decision,
+            unit_of,
+            decide,
+            table,
+            mean,
             mask_share,
             changed_share,
             fold(fold(prefix, keys[row]), copies[row]),
-            words,
-            chosen,
+            scratch,
             out[a:b],
             labels[a:b],
         )
@@ -144,21 +150,24 @@ def mask_rows(
 @register
 @dataclass(frozen=True)
 class Mask:
-    """Mask tokens or whole words and label them with the originals.
+    """Mask tokens, whole words or spans of words and label them with the originals.
 
-    rate: share of the tokens that may be chosen. unit: "token", or "word" (all tokens of a word or none;
-    `rate` stays a share of tokens). count: "exact" (round half to even, at least one), "bernoulli" (a coin
-    for each token or word, may choose none), "stochastic" (floor(rate * n + U), unbiased). mask_share and
-    random_share: what happens at a chosen position; the rest keeps its token. A random token is ordinary and
-    differs from the original. decide: with unit "word" only: decided once per "word" (default) or per "token"
-    (random tokens are always drawn one by one). Special tokens, [UNK] among them, are neither chosen nor
-    invented.
+    rate: share of the tokens that may be chosen. unit: "token", "word" (all tokens of a word or none) or
+    "span" (of words; `rate` stays a share of tokens). lengths: with unit "span" only: the law of span lengths in
+    whole words, Geometric(0.2, 10) unless given. count: "exact" (round half to even, at least one), "bernoulli"
+    (a coin for each token or word, or whether a span begins; may choose none), "stochastic" (floor(rate * n + U),
+    unbiased). mask_share and random_share: what happens at a chosen position; the rest keeps its token. A random
+    token is ordinary and differs from the original. decide: with units "word" and "span" only: decided once for
+    each of these (default), or for each smaller one (random tokens are always drawn one by one). Special tokens,
+    [UNK] among them, are neither chosen nor invented, and no span holds one.
 
-    Random: positions, decisions and replacements, from the step's stream of the example.
-    Raises InputError when a share or the rate is out of range, or the tokenizer has no mask token.
-    Source: Devlin et al. 2019, section 3.1, task 1, and the released whole-word option. Deviations: the count
-    is over the tokens that may be chosen, without [CLS] and [SEP]; decisions are per word for words; the
-    random token is never special and never the original.
+    Random: positions, lengths, decisions and replacements, from the step's stream of the example.
+    Raises InputError when a share or the rate is out of range, an option does nothing with the unit, or the
+    tokenizer has no mask token.
+    Source: Devlin et al. 2019, section 3.1, task 1, and the released whole-word option; spans: Joshi et al. 2020,
+    section 3.1, and Lan et al. 2020, section 3.1. Deviations: the count is over the tokens that may be chosen,
+    without [CLS] and [SEP]; decisions are per word for words; the random token is never special and never the
+    original; spans do not overlap, and every word is equally likely to be in one (see `spans.choose_spans`).
     """
 
     kind: ClassVar[str] = "mask"
@@ -167,11 +176,12 @@ class Mask:
     breaks: ClassVar[tuple[str, ...]] = ()
 
     rate: float = 0.15
-    unit: Literal["token", "word"] = "token"
+    unit: Literal["token", "word", "span"] = "token"
     count: Literal["exact", "bernoulli", "stochastic"] = "exact"
     mask_share: float = 0.8
     random_share: float = 0.1
-    decide: Literal["word", "token"] | None = None
+    decide: Literal["span", "word", "token"] | None = None
+    lengths: Ngram | Geometric | Shares | None = None
 
     def __post_init__(self) -> None:
         for name in ("rate", "mask_share", "random_share"):
@@ -184,17 +194,24 @@ class Mask:
                 f"{self.mask_share} + {self.random_share} is above 1",
                 "lower one of them; the rest is the share that keeps its token",
             )
-
-        if self.unit == "token" and self.decide is not None:
+        if self.unit != "span" and self.lengths is not None:
+            given = f"{self.lengths.kind} does nothing with unit: {self.unit}"
+            raise InputError("mask.lengths", given, "remove it, or use unit: span")
+        if self.decide is None:
+            object.__setattr__(self, "decide", None if self.unit == "token" else self.unit)
+        elif self.unit == "token":
             raise InputError(
                 "mask.decide", f"{self.decide!r} does nothing with unit: token", "remove it, or use unit: word"
             )
-        if self.unit == "word" and self.decide is None:
-            object.__setattr__(self, "decide", "word")
+        elif self.decide == "span" and self.unit != "span":
+            given = f"'span' does nothing with unit: {self.unit}"
+            raise InputError("mask.decide", given, "remove it, or use unit: span")
+        if self.unit == "span" and self.lengths is None:
+            object.__setattr__(self, "lengths", Geometric())
 
     def needs(self) -> tuple[str, ...]:
-        """The columns this configuration reads: whole words need the stored word starts."""
-        return ("tokens", "word_start") if self.unit == "word" else ("tokens",)
+        """The columns this configuration reads: words and spans of words need the stored word starts."""
+        return ("tokens",) if self.unit == "token" else ("tokens", "word_start")
 
     def bounds(self, length: int) -> Mapping[str, int]:
         """Masking keeps the length."""
@@ -208,29 +225,30 @@ class Mask:
     def apply(self, batch: Batch, noise: Noise, vocabulary: Vocabulary) -> Batch:
         """Columns `tokens` (masked) and `labels` (originals at chosen positions, else IGNORE), aligned."""
         tokens = batch.tokens
-        by_word = self.unit == "word"
-        word_start = batch.columns["word_start"].values if by_word else tokens.values[:0]
+        word_start = tokens if self.unit == "token" else batch.columns["word_start"]
         longest = int(tokens.lengths.max()) if len(batch) else 0
+        table = np.ones(1) if self.lengths is None else self.lengths.table()
         out, labels = np.empty_like(tokens.values), np.empty_like(tokens.values)
         mask_rows(
             tokens.values,
             tokens.offsets,
-            word_start,
+            word_start.values,
             vocabulary.fixed,
             vocabulary.pool,
             vocabulary.rank,
             -1 if vocabulary.mask is None else vocabulary.mask,
             float(self.rate),
             COUNTS[self.count],
-            by_word,
-            by_word and self.decide == "word",
+            UNITS[self.unit],
+            UNITS[self.decide or "token"],
+            table,
+            math.fsum(1.0 - table),
             float(self.mask_share),
             float(self.mask_share + self.random_share),
             noise.prefix,
             batch.keys,
             batch.copies,
-            np.empty(longest if by_word else 0, np.int32),
-            np.empty(longest + 1, np.int32),
+            np.empty((8, longest + 1), np.int32),
             out,
             labels,
         )

@@ -13,7 +13,11 @@ SURFACE = {
     "demo": {"--out", "--fresh", "--log"},
     "tokenizer": {"RECIPE", "--set", "--out", "--log"},
     "prepare": {"RECIPE", "--set", "--out", "--fresh", "--strict", "--workers", "--address", "--log"},
-    "preview": {"RECIPE", "--set", "--rows", "--text", "--epoch", "--width"},
+    "preview": {"RECIPE", "--set", "--rows", "--text", "--epoch", "--step", "--lane", "--html", "--width"},
+    "generate": {
+        *("RECIPE", "--set", "--out", "--copies", "--epochs", "--format", "--overwrite", "--workers", "--address"),
+        *("--generator", "--temperature", "--log"),
+    },
     "pretrain": {"RECIPE", "--set", "--out", "--fresh", "--dry-run", "--strict", "--address", "--log"},
     "evaluate": {"RUN", "--log"},
     "export": {"RUN", "--out", "--log"},

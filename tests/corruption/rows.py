@@ -95,7 +95,9 @@ def paired(table: pa.Table) -> pa.Table:
     foreign, starts = random_rows(len(table), 20, seed=77)
     foreign = [np.append(row, 9).astype(np.int32) for row in foreign]
     flags = [sentence_starts(np.append(s, 1)) for s in starts]
+    words = [np.append(s, 1).astype(np.int32) for s in starts]
     table = table.append_column("foreign_tokens", pa.array(foreign, pa.list_(pa.int32())))
+    table = table.append_column("foreign_word_start", pa.array(words, pa.list_(pa.int32())))
     return table.append_column("foreign_sentence_start", pa.array(flags, pa.list_(pa.int32())))
 
 

@@ -109,7 +109,10 @@ def test_a_column_that_an_earlier_step_left_without_meaning_is_refused():
 
 
 def test_foreign_columns_and_moves_are_known_of_a_chain():
-    pairs = Chain((Still(reads=("foreign_tokens", "foreign_sentence_start")), Mask()))
+    pair = Still(reads=("foreign_tokens", "foreign_sentence_start"))
+    pairs = Chain((pair, Mask()))
+    with pytest.raises(InputError, match="it pairs the passage with another document's, which no step before"):
+        Chain((Still(), pair), ("a", "b"))
     assert pairs.foreign and not pairs.moves
     assert Chain((Still(moves=True),)).moves and not Chain((Still(moves=True),)).foreign
 

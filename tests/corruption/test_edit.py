@@ -114,6 +114,29 @@ def test_take_refuses_places_outside_the_row(index):
         take(batch([[7, 8], []]), Ragged.from_rows(index))
 
 
+def test_take_with_tokens_that_are_made_already():
+    rows = batch([[7, 8], [9]])
+    taken = take(rows, Ragged.from_rows([[1, -1], [-1, 0]]), tokens=np.array([8, 50, 51, 9], np.int32))
+    assert lists(taken.tokens) == [[8, 50], [51, 9]] and lists(taken.columns["origin"]) == [[1, -1], [-1, 0]]
+    assert all(taken.aligned(name) for name in taken.columns)
+    with pytest.raises(ValueError, match="1 tokens for an index of 2"):
+        take(rows, Ragged.from_rows([[1], [0]]), tokens=np.array([8], np.int32))
+
+
+def test_starts_of_a_long_row_in_any_order_take_no_longer_than_its_length():
+    """One start in 200,000 tokens: to look for it anew at each token would take minutes."""
+    n = 200_000
+    rows = batch([[7] * n], [[1] + [0] * (n - 1)])
+    order = np.random.default_rng(0).permutation(n).astype(np.int32)
+    flags = take(rows, Ragged.from_rows([order])).columns["word_start"].values
+    assert flags.sum() == (np.diff(order) < 0).sum() + 1
+
+
+def test_a_row_without_a_token_can_only_be_filled():
+    taken = take(batch([[], [7]]), Ragged.from_rows([[-1, -1], [0]]), {"tokens": 59})
+    assert lists(taken.tokens) == [[59, 59], [7]] and lists(taken.columns["word_start"]) == [[0, 0], [1]]
+
+
 @st.composite
 def spanned(draw):
     rows = draw(batches(max_length=12))
@@ -182,6 +205,18 @@ def test_splice_refuses_what_would_write_outside(starts, ends, sizes, values, sa
             Ragged.from_rows(ends),
             np.array(sizes, np.int64),
             np.array(values, np.int32),
+        )
+
+
+@pytest.mark.parametrize("ends", [[[1], []], [[1]], [[], [1]]])
+def test_splice_refuses_starts_and_ends_of_other_rows(ends):
+    with pytest.raises(ValueError, match="not ragged by the batch's rows"):
+        splice(
+            batch([[5, 6], [7, 8]]),
+            Ragged.from_rows([[0], []] if ends == [[], [1]] else [[], [0]]),
+            Ragged.from_rows(ends),
+            np.array([0], np.int64),
+            np.array([], np.int32),
         )
 
 

@@ -51,6 +51,7 @@ def test_third_parties_come_through_entry_points(names, monkeypatch):
 
     point = Point("reverse", "somewhere", registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
+    registry._load_entry_points.cache_clear()
     assert registry.kinds()["reverse"] is Reverse
     made = registry.parse_step({"kind": "reverse", "times": 3, "quietly": True})
     assert made == Reverse(3, True)
@@ -59,7 +60,7 @@ def test_third_parties_come_through_entry_points(names, monkeypatch):
 @pytest.mark.parametrize(
     ("step", "says"),
     [
-        ({}, "corruption: unknown kind None; choose one of mask"),
+        ({}, "corruption: unknown kind None; choose one of attention_pattern, crop, "),
         ({"kind": "msk"}, "corruption: unknown kind 'msk'; did you mean 'mask'?"),
         ({"kind": ["mask"]}, "corruption: unknown kind ['mask']"),
         ({"kind": "mask", "ratio": 0.1}, "corruption mask.ratio: unknown field; did you mean 'rate'?"),
@@ -70,7 +71,7 @@ def test_third_parties_come_through_entry_points(names, monkeypatch):
             {"kind": "mask", "unit": "words"},
             "corruption mask.unit: unknown value 'words'; did you mean 'word'?",
         ),
-        ({"kind": "mask", "unit": 3}, "corruption mask.unit: unknown value 3; choose one of token, word"),
+        ({"kind": "mask", "unit": 3}, "corruption mask.unit: unknown value 3; choose one of span, token, word"),
         ({"kind": "mask", "rate": 2}, "mask.rate: 2.0 is outside 0 to 1"),
     ],
 )

@@ -105,7 +105,10 @@ def test_options_reach_the_jobs(run, jobs, tmp_path):
     assert recipe.name == "wwm" and options.pop("console").mode == "json"
     assert options == {"out": None, "fresh": True, "strict": False, "workers": None, "address": "auto"}
     assert run("preview", "demo", "--rows", "2", "--text", "a b", "--epoch", "3", "--width", "90")[0] == 0
-    assert jobs["preview"][1] == {"rows": 2, "text": "a b", "epoch": 3, "width": 90}
+    untold = {"text": None, "epoch": None, "step": None, "lane": None, "html": None, "width": None}
+    assert jobs["preview"][1] == {**untold, "rows": 2, "text": "a b", "epoch": 3, "width": 90}
+    assert run("preview", "demo", "--step", "7", "--lane", "1", "--html", "~/p.html")[0] == 0
+    assert jobs["preview"][1] == {**untold, "rows": 5, "step": 7, "lane": 1, "html": Path.home() / "p.html"}
     assert run("evaluate", str(tmp_path))[0] == 0 and jobs["evaluate"][0] == (tmp_path,)
     assert run("export", str(tmp_path), "--out", "m")[0] == 0 and jobs["export"][0] == (tmp_path, Path("m"))
     assert run("tokenizer", "demo")[0] == 0 and run("demo", "--fresh")[0] == 0

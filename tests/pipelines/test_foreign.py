@@ -10,12 +10,13 @@ import pytest
 from scipy import stats
 
 from corruption.errors import InputError
+from corruption.schema import FOREIGN
 from pipelines.foreign import attach, stored_columns
 from pipelines.store import open_store
 from pipelines.store_writer import finish_store, write_shard
 from tests.pipelines.synthetic import passages
 
-NAMES = stored_columns(("tokens", "foreign_tokens", "foreign_sentence_start"))
+NAMES = stored_columns(("tokens", *FOREIGN))
 
 
 def write(folder, documents, row_group_tokens=10**6):
@@ -47,7 +48,7 @@ def rows_of(table):
 
 def test_what_is_read_from_the_store():
     assert stored_columns(("tokens", "word_start")) == ("tokens", "word_start")
-    assert NAMES == ("tokens", "doc", "sentence_start")
+    assert NAMES == ("tokens", "doc", "word_start", "sentence_start")
 
 
 def test_it_is_a_passage_of_another_document_with_its_sentences(tmp_path):

@@ -88,7 +88,7 @@ def test_other_text_or_settings_make_another_store_and_a_moved_root_does_not(tmp
 def test_only_look_makes_nothing(tmp_path: Path) -> None:
     recipe = small_recipe(tmp_path, write_corpus(tmp_path / "corpus.txt"))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match="not prepared yet, and --dry-run makes nothing; run papermoth prepare first"):
+    with pytest.raises(InputError, match="and --dry-run and --step make nothing; run papermoth prepare first"):
         prepare_here(recipe, only_look=True)
     train = "{train: {kind: wordpiece, vocab_size: 300}}"
     with pytest.raises(InputError, match="not prepared yet"):

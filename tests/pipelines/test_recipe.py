@@ -11,7 +11,8 @@ from corruption import Mask
 from corruption.errors import InputError
 from pipelines.recipe import Recipe, load_recipe, recipe_path
 from pipelines.recipe_faults import valid_names
-from pipelines.shipped import describe, shipped_recipes, shipped_text
+from pipelines.shipped import FOLDER, describe, shipped_recipes, shipped_text
+from trainers.objectives.columns import OBJECTIVE_COLUMNS
 
 TEXT = """\
 seed: 7
@@ -351,10 +352,25 @@ def test_packaged_corpora_are_found_or_named_with_their_extra(load, tmp_path, mo
 
 
 def test_shipped_recipes_load_and_name_their_paper():
-    assert shipped_recipes() == ["bert-mlm", "demo", "modernbert", "roberta", "wwm"]
+    named = {
+        "bert-128",
+        "bert-mlm",
+        "demo",
+        "modernbert",
+        "prefix-lm",
+        "roberta",
+        "simclr",
+        "simcse",
+        "t5",
+        "ul2",
+        "unilm",
+        "wwm",
+        "xlnet",
+    }
+    assert named <= set(shipped_recipes()) == {path.stem for path in FOLDER.glob("*.yaml")}
     for name in shipped_recipes():
         recipe = load_recipe(name)
-        assert recipe.name == name and recipe.objective.kind == "mlm"
+        assert recipe.name == name and recipe.objective.kind in OBJECTIVE_COLUMNS
         assert len(shipped_text(name).splitlines()) <= 25
         comments = [line for line in shipped_text(name).splitlines() if line.startswith("#")]
         assert any("20" in line for line in comments), "no paper is named"

@@ -1,4 +1,4 @@
-"""The laws of masking: C1 (tokens) and C2 (whole words), and its statistics."""
+"""The laws of masking: C1 (tokens, and what holds for every unit) and C2 (whole words), and its statistics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from tests.corruption.rows import (
 RATES = st.sampled_from([0.0, 0.01, 0.15, 0.5, 1.0])
 MASKS = st.builds(
     lambda unit_decide, **fields: Mask(unit=unit_decide[0], decide=unit_decide[1], **fields),
-    unit_decide=st.sampled_from([("token", None), ("word", "word"), ("word", "token")]),
+    unit_decide=st.sampled_from(
+        [("token", None), *(("word", d) for d in ("word", "token")), *(("span", d) for d in ("span", "word", "token"))]
+    ),
     rate=RATES,
     count=st.sampled_from(["exact", "bernoulli", "stochastic"]),
     mask_share=st.sampled_from([0.0, 0.5, 0.8]),
@@ -109,7 +111,7 @@ def test_C1_pairs_of_positions_are_chosen_independently_of_their_distance():
     assert np.abs(pairs - len(found) * p).max() < 5 * np.sqrt(len(found) * p * (1 - p))
 
 
-@given(batches(), st.sampled_from(["token", "word"]), st.sampled_from(["exact", "bernoulli", "stochastic"]))
+@given(batches(), st.sampled_from(["token", "word", "span"]), st.sampled_from(["exact", "bernoulli", "stochastic"]))
 def test_C1_rate_zero_is_the_identity_and_rate_one_takes_all(rows, unit, count):
     for tokens, found, labels in masked(Mask(rate=0.0, unit=unit, count=count), rows):
         assert np.array_equal(tokens, found) and (labels == IGNORE).all()
@@ -192,7 +194,7 @@ def test_C2_decisions_of_pieces_are_independent_when_asked():
 @given(batches(), MASKS, st.integers(0, 2**63))
 def test_C2_words_of_one_token_equal_token_masking(rows, mask, seed):
     rows = rows.put(word_start=rows.tokens.with_values(np.ones_like(rows.tokens.values)))
-    by_word, by_token = (dataclasses.replace(mask, unit=unit, decide=None) for unit in ("word", "token"))
+    by_word, by_token = (dataclasses.replace(mask, unit=unit, decide=None, lengths=None) for unit in ("word", "token"))
     for a, b in zip(masked(by_word, rows, seed), masked(by_token, rows, seed)):
         assert all(np.array_equal(x, y) for x, y in zip(a, b))
 

@@ -57,7 +57,7 @@ def test_A_01_padding_and_specials_handed_in():
         [[CLS, *range(5, 13), SEP], [CLS, 5, SEP, *[PAD] * 7], [PAD] * 10, [UNK, 6, SEP, CLS, *[MASK] * 6]]
     )
     special = np.isin(original, list(SPECIAL))
-    for unit in ("token", "word"):
+    for unit in ("token", "word", "span"):
         for seed in range(500):
             found = masked(Mask(rate=0.5, unit=unit), batch(original), seed)
             out, labels = np.array([f for _, f, _ in found]), np.array([k for _, _, k in found])
@@ -65,13 +65,13 @@ def test_A_01_padding_and_specials_handed_in():
             assert (labels[special] == IGNORE).all()
 
 
-@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize(("unit", "decide"), [("token", None), ("word", "word"), ("span", "token")])
 @pytest.mark.parametrize("shares", [(1.0, 0.0), (0.0, 1.0), (0.0, 0.0), (0.5, 0.5), (0.8, 0.1)])
-def test_A_05_shares_are_the_ones_asked_for(unit, shares):
+def test_A_05_shares_are_the_ones_asked_for(unit, decide, shares):
     mask_share, random_share = shares
     random = np.random.default_rng(2)
     rows = batch([random.integers(5, 30_000, 100) for _ in range(200)])
-    mask = Mask(unit=unit, mask_share=mask_share, random_share=random_share)
+    mask = Mask(unit=unit, decide=decide, mask_share=mask_share, random_share=random_share)
     tokens, out, labels = (np.concatenate(parts) for parts in zip(*masked(mask, rows, vocabulary=LARGE)))
     chosen = labels != IGNORE
     n = int(chosen.sum())
@@ -106,7 +106,7 @@ def test_A_05_shares_out_of_range_are_refused(fields, says):
     assert str(raised.value).startswith(says)
 
 
-@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
 def test_A_06_random_tokens_are_ordinary_and_each_one_comes(unit):
     small = Vocabulary.from_ids(12, ids=IDS, special=SPECIAL)
     rows = batch([[5 + i % 7 for i in range(100)]] * 50)
@@ -145,12 +145,12 @@ def test_B19_the_pool_holds_no_special_id():
 def test_B26_no_position_is_chosen_twice():
     """Were one, the number of labels would fall below the budget."""
     rows = batch([[7] * 20] * 10_000)
-    for unit in ("token", "word"):
+    for unit in ("token", "word", "span"):
         counts = {int((labels != IGNORE).sum()) for _, _, labels in masked(Mask(rate=0.5, unit=unit), rows)}
         assert counts == {10}
 
 
-@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
 def test_A_12_something_is_masked_whenever_one_ordinary_token_exists(unit):
     random = np.random.default_rng(3)
     for number in range(1000):
@@ -162,7 +162,7 @@ def test_A_12_something_is_masked_whenever_one_ordinary_token_exists(unit):
 
 def test_A_12_rows_of_specials_and_empty_rows_have_no_labels():
     rows = batch([[], [CLS, SEP], [MASK] * 5, [UNK]])
-    for unit in ("token", "word"):
+    for unit in ("token", "word", "span"):
         for count in ("exact", "bernoulli", "stochastic"):
             for tokens, out, labels in masked(Mask(rate=1.0, unit=unit, count=count), rows):
                 assert np.array_equal(tokens, out) and (labels == IGNORE).all()

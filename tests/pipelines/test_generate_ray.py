@@ -1,0 +1,81 @@
+"""Generate's Ray job: the same bytes as the plain loop, for any workers, and when workers are killed as they work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipelines.data_set import DataSet
+from pipelines.generate import generate
+from pipelines.recipe import Recipe
+from tests.pipelines.generated import contents, generate_here
+from tests.pipelines.small_run import Heard, small_recipe, write_corpus
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, DataSet]:
+    """The recipe, its store made, and its data set of some dozen shards, made in a loop."""
+    folder = tmp_path_factory.mktemp("plain")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        recipe = small_recipe(folder, write_corpus(folder / "corpus.txt"))
+        return recipe, generate_here(recipe, folder / "plain", epochs=12, copies=2)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ray_writes_the_bytes_of_the_plain_loop(
+    local_ray: None, plain: tuple[Recipe, DataSet], workers: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recipe, made = plain
+    monkeypatch.chdir(made.folder.parent)
+    heard = Heard()
+    options = {"epochs": 12, "copies": 2, "tokens": 4096, "workers": workers}
+    data = generate(recipe, out=tmp_path / "out", console=heard.console, **options)
+    assert contents(data.folder) == contents(made.folder)
+    total = len(made.shards())
+    assert total > 48 and f"generate  {total}/{total}  100%" in heard.out
+
+
+def test_killed_workers_are_retried_and_leave_the_same_bytes(
+    local_ray: None, plain: tuple[Recipe, DataSet], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each worker that is killed was making a shard, whose result came all the same: Ray ran its task again."""
+    recipe, made = plain
+    monkeypatch.chdir(made.folder.parent)
+    killed: list[int] = []
+    over = threading.Event()
+
+    def hunt() -> None:
+        while not over.is_set() and len(killed) < 3:
+            for process in shard_workers():
+                if process.pid not in killed:
+                    process.kill()
+                    killed.append(process.pid)
+            time.sleep(0.005)
+
+    hunter = threading.Thread(target=hunt)
+    hunter.start()
+    try:
+        options = {"epochs": 12, "copies": 2, "tokens": 4096, "workers": 2}
+        data = generate(recipe, out=tmp_path / "out", console=Heard().console, **options)
+    finally:
+        over.set()
+        hunter.join()
+    assert contents(data.folder) == contents(made.folder)
+    assert killed, "no worker was there to be killed: the test shows nothing"
+
+
+def shard_workers() -> list[psutil.Process]:
+    """Our own Ray's worker processes that are making shards now; an idle one has another title."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if any("_make_shards" in part for part in process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
