@@ -19,6 +19,7 @@ import argparse  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
+from itertools import cycle  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -84,7 +85,8 @@ def alone(data: Passages, vocabulary: Vocabulary, name: str, step: Step, algorit
     """The bare corruption against the algorithm row by row."""
     chain = Chain.parse([step])
     batch = Batch.from_arrow(data.table, chain.columns())
-    corruption, noise = chain.steps[0], Noise.of(0, chain.names[0], 0)
+    # New noise at every call: a processor learns the branches of noise that is repeated.
+    corruption, noises = chain.steps[0], cycle([Noise.of(0, chain.names[0], epoch) for epoch in range(1000)])
     names = ("tokens", "word_start", "sentence_start", "foreign_tokens", "foreign_sentence_start")
     columns = [[np.array(row) for row in data.table[column].to_pylist()] for column in names]
     rows = [peers.Row(*parts) for parts in zip(*columns)]
@@ -97,7 +99,7 @@ def alone(data: Passages, vocabulary: Vocabulary, name: str, step: Step, algorit
     random = np.random.default_rng(0)
     return Contest(
         name,
-        lambda: corruption.apply(batch, noise, vocabulary),
+        lambda: corruption.apply(batch, next(noises), vocabulary),
         f"`{algorithm.__name__}` in NumPy",
         lambda: [algorithm(row, tokens, random) for row in rows],
     )

@@ -20,6 +20,7 @@ import time  # noqa: E402
 import warnings  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
+from itertools import cycle  # noqa: E402
 from pathlib import Path  # noqa: E402
 from pydoc_data.topics import topics  # noqa: E402
 from typing import Any  # noqa: E402
@@ -104,8 +105,9 @@ def rows_to_arrays(data: Data, mask: Mask, vocabulary: Vocabulary) -> Task:
 def kernel(data: Data, mask: Mask, vocabulary: Vocabulary) -> Task:
     """The corruption alone, ragged to ragged."""
     batch = Batch.from_arrow(data.ours, mask.needs())
-    noise = Noise.of(0, "mask", 0)
-    return lambda: mask.apply(batch, noise, vocabulary)
+    # New noise at every call: a processor learns the branches of noise that is repeated.
+    noises = cycle([Noise.of(0, "mask", epoch) for epoch in range(1000)])
+    return lambda: mask.apply(batch, next(noises), vocabulary)
 
 
 def collator(data: Data, kind: str, columns: list[str], *, listed: bool = False, words: bool = False) -> Task:

@@ -34,7 +34,8 @@ class Corruption(Protocol):
     """What a chain asks of a corruption: a frozen dataclass whose fields are its configuration.
 
     kind: its name in recipes. provides: the columns it adds. moves: whether it may change the number or the
-    order of tokens. breaks: columns that mean nothing after it.
+    order of tokens. breaks: columns that mean nothing after it; "labels" where it invents ordinary tokens, which
+    no later step may then ask for.
     """
 
     kind: ClassVar[str]
@@ -99,6 +100,10 @@ class Chain:
                 if column in maker:
                     given = f"it provides the column {column!r}, as {maker[column]!r} before it does"
                     raise InputError(where, given, "keep one of the two")
+                if column in breaker:
+                    by = breaker[column]
+                    given = f"it provides {column!r}, and would ask for tokens that {by!r} before it has invented"
+                    raise InputError(where, given, f"put it before {by!r}")
             for column, reason in LAST.items():
                 if column in maker and (step.moves or column == "positive"):
                     given = f"it comes after {maker[column]!r}, when {reason}"

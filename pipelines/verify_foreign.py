@@ -79,14 +79,12 @@ def audit_foreign(folder: Path, claims: Claims, console: Console) -> Evidence:
     parts = parts_of(folder)
     first = _first(parts, folder)
     tokenizer = found_tokenizer(folder, claims.tokenizer)
+    look = _way(first, claims, tokenizer is not None, f"data set {shown(folder)}")
     vocabulary = guessed(first) if tokenizer is None else Vocabulary.from_tokenizer(tokenizer)
-    if tokenizer is None and claims.unit == "word":
-        raise InputError("--unit word", "where words start is not known", "give --tokenizer")
     audit = Audit(claims.masking(), vocabulary, tokenizer, claims)
     if tokenizer is None:
         why = "there is no tokenizer; give --tokenizer"
         audit.add(Evidence(skipped=((SPECIAL, why), (RANDOM, why))))
-    look = _way(first, audit, folder)
     for number, part in enumerate(parts):
         row = 0
         try:
@@ -119,11 +117,12 @@ def _first(parts: list[Part], folder: Path) -> Rows:
     raise InputError(f"data set {shown(folder)}", why, "give one whose rows can be read")
 
 
-def _way(first: Rows, audit: Audit, folder: Path) -> Callable[[Audit, str, int, Rows], None]:
-    """How the rows are looked at: by a recipe, as masked rows, or as replaced tokens."""
-    recipe, where = audit.claims.recipe, f"data set {shown(folder)}"
-    if recipe is not None and not audit.claims.masks:
-        if audit.tokenizer is None:
+def _way(first: Rows, claims: Claims, named: bool, where: str) -> Callable[[Audit, str, int, Rows], None]:
+    """How the rows are looked at: by a recipe, as masked rows, or as replaced tokens; `named`: ids have a tokenizer."""
+    if claims.unit == "word" and not named:
+        raise InputError("--unit word", "where words start is not known", "give --tokenizer")
+    if not claims.masks:
+        if not named:
             raise InputError(where, "what the recipe says of ids needs a tokenizer", "give --tokenizer")
         return _chained
     labels = first.labels.values[first.labels.values != IGNORE]

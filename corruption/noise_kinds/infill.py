@@ -267,7 +267,6 @@ class Infill:
     kind: ClassVar[str] = "infill"
     provides: ClassVar[tuple[str, ...]] = ()
     moves: ClassVar[bool] = True
-    breaks: ClassVar[tuple[str, ...]] = ()
 
     rate: float = 0.30
     lengths: Poisson | Geometric | Ngram | Shares = _POISSON
@@ -287,6 +286,11 @@ class Infill:
                 f"{self.placement!r} rounds the count up, so {self.count!r} does nothing",
                 "use count: exact, or placement: disjoint",
             )
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """Random tokens in place of spans are nothing to ask for."""
+        return ("labels",) if self.random_share > 0 else ()
 
     def needs(self) -> tuple[str, ...]:
         """The columns this configuration reads: whole words need the stored word starts."""

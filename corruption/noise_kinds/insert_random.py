@@ -128,7 +128,7 @@ class InsertRandom:
     kind: ClassVar[str] = "insert_random"
     provides: ClassVar[tuple[str, ...]] = ()
     moves: ClassVar[bool] = True
-    breaks: ClassVar[tuple[str, ...]] = ()
+    breaks: ClassVar[tuple[str, ...]] = ("labels",)
 
     rate: float = 0.1
     mask_share: float = 0.0

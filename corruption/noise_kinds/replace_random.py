@@ -109,7 +109,7 @@ class ReplaceRandom:
     kind: ClassVar[str] = "replace_random"
     provides: ClassVar[tuple[str, ...]] = ()
     moves: ClassVar[bool] = False
-    breaks: ClassVar[tuple[str, ...]] = ()
+    breaks: ClassVar[tuple[str, ...]] = ("labels",)
 
     rate: float = 0.15
     unit: Literal["token", "word"] = "token"

@@ -108,6 +108,12 @@ def test_a_column_that_an_earlier_step_left_without_meaning_is_refused():
     Chain((words, shuffled))
 
 
+def test_labels_never_ask_for_invented_tokens():
+    with pytest.raises(InputError, match="would ask for tokens that 'replace_random' before it has invented; put it"):
+        Chain.parse([{"kind": "replace_random"}, {"kind": "mask"}])
+    Chain.parse([{"kind": "mask"}, {"kind": "replace_random"}])
+
+
 def test_foreign_columns_and_moves_are_known_of_a_chain():
     pair = Still(reads=("foreign_tokens", "foreign_sentence_start"))
     pairs = Chain((pair, Mask()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ def test_a_clean_set_is_clean_with_all_claims(clean, tokenizer: Path, tmp_path: 
     assert code == 0, text
     assert {"labels", "padding", "special tokens", "random tokens", "rate", "shares"} <= laws(text, "ok")
     assert "noise not repeated" in laws(text, "ok") and laws(text, "not checked") == {"whole words"}
-    assert "realised: " in text and "rate 0.1" in text and "hidden 0.8" in text
+    assert re.search(r"realised: [\d,]+ of [\d,]+ tokens have a label, rate 0\.1[45]\d+; hidden 0\.[78]", text)
 
 
 def test_a_clean_set_is_clean_without_any_claim(clean, tmp_path: Path) -> None:
@@ -103,10 +104,13 @@ def test_special_ids_as_random_tokens(clean, tokenizer: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("rate", [0.135, 0.165])
-@pytest.mark.parametrize(("count", "rows"), [("exact", 300), ("bernoulli", 3000), (None, 6000)])
-def test_rate_off_by_10_percent(tokenizer: Path, tmp_path: Path, rate: float, count: str | None, rows: int) -> None:
-    """An exact count shows in any row of 50 tokens; coins in 100,000 tokens; a count that is not known in 200,000."""
-    made = masked(rows, step=Mask(rate=rate, count=count or "bernoulli"))
+@pytest.mark.parametrize(("count", "rows", "width"), [("exact", 300, 64), ("bernoulli", 3000, 64), (None, 600, 512)])
+def test_rate_off_by_10_percent(
+    tokenizer: Path, tmp_path: Path, rate: float, count: str | None, rows: int, width: int
+) -> None:
+    """An exact count shows in any row of 50 tokens; coins in 100,000 tokens; a count that is not known in 150,000, in
+    rows so long that rounding makes no difference."""
+    made = masked(rows, width, step=Mask(rate=rate, count=count or "bernoulli"))
     code, text = said(written(tmp_path / "set", made), rate=0.15, count=count, tokenizer=tokenizer)
     assert code == 1 and laws(text, "BREACH") == {"rate"}
 
@@ -315,7 +319,7 @@ def test_what_datasets_saved(clean, tokenizer: Path, tmp_path: Path, splits: int
     else:
         made.save_to_disk(tmp_path / "saved", num_shards=3)
     code, text = said(tmp_path / "saved", **BERT, tokenizer=tokenizer)
-    assert code == 0 and f"in {5 - splits} parts" in text.replace("in 3 parts", "in 4 parts", splits == 1), text
+    assert code == 0 and f"in {4 - splits} parts" in text, text
 
 
 def test_one_file_and_other_list_types(clean, tokenizer: Path, tmp_path: Path) -> None:
