@@ -179,6 +179,11 @@ def table(data: Passages, rounds: int) -> str:
         cells = [line.name, f"{ours:.3g}", line.peer, f"{theirs:.3g}", f"{ours / theirs:.3g}", f"{share:.2f}"]
         text.append(f"| {' | '.join(cells)} |")
     text.append(f"| copy of the tokens | {speed('copy'):.3g} | | | | 1 |")
+    text += [
+        "",
+        "`mixture` is below the others because each row is copied into the batch of the chain it goes through and back,",
+        "and each of UL2's seven chains is a call of its own.",
+    ]
     return "\n".join(text) + "\n"
 
 

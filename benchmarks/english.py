@@ -50,7 +50,7 @@ def passages(rows: int, content: int, sentinels: int = 400) -> Passages:
         starts[content // 2] = 1  # the text has tables without a full stop
         columns["sentence_start"].append(starts)
     half = np.roll(np.arange(rows), rows // 2)
-    for name in ("tokens", "sentence_start"):
+    for name in ("tokens", "word_start", "sentence_start"):
         columns[f"foreign_{name}"] = [columns[name][i] for i in half]
     kind = pa.list_(pa.int32())
     keys = pa.array(range(rows), pa.uint64())
