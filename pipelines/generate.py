@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,30 +18,26 @@ import pyarrow as pa
 from corruption.errors import InputError
 from pipelines.console import Console
 from pipelines.data_set import (
-    CARD,
     DATA,
-    MANIFEST,
-    RECIPE,
-    SPLITS,
-    TOKENIZER,
     TRAIN,
     DataSet,
     open_data_set,
     partial_of,
 )
-from pipelines.data_set_card import data_set_card
-from pipelines.generate_folder import MADE, RECORDS, claim, discard, existing, put, recover, same_request, tidy
+from pipelines.generate_finish import finish
+from pipelines.generate_folder import MADE, RECORDS, claim, discard, existing, recover, same_request
 from pipelines.generate_plan import Piece
-from pipelines.generate_request import bind, of_recipe, sections
+from pipelines.generate_request import bind, of_recipe
 from pipelines.generate_task import Work, attempt, failure, not_written
-from pipelines.generator_replace import Replacing, actors, open_generator, replaced_shares
+from pipelines.generator import open_generator
+from pipelines.generator_replace import Replacing, actors
 from pipelines.out_folder import alone, located
-from pipelines.prepare import PrepareReport, prepare
+from pipelines.prepare import prepare
 from pipelines.ray_session import PLUMBING, RaySession
 from pipelines.readable import amount, counted, shown
 from pipelines.recipe import Recipe
-from pipelines.recipe_text import name_only, recipe_text
-from pipelines.store import digest_of, json_bytes, write_atomically
+from pipelines.recipe_text import name_only
+from pipelines.store import digest_of
 
 
 def generate(
@@ -109,7 +104,11 @@ def generate(
                 workers = os.cpu_count()
             _run(missing, work, folder, len(pieces), workers, console)
         with _writing(folder, _kept(len(pieces), len(pieces))):
-            return _finish(folder, pieces, work, about, recipe, report, console)
+            finish(folder, pieces, work, about, recipe, report)
+        made = open_data_set(folder)
+        console.done("generate", shards=len(pieces), tokens=sum(made.manifest["tokens"].values()))
+        _say(made, console)
+        return made
 
 
 def _refuse_other(there: DataSet, wanted: dict[str, Any]) -> None:
@@ -207,66 +206,6 @@ def follow(results: Iterable[dict[str, Any]], folder: Path, count: int, total: i
 
 def _kept(done: int, total: int) -> str:
     return f"; {done:,} of {counted(total, 'shard')} {'is' if done == 1 else 'are'} finished and kept"
-
-
-def _finish(
-    folder: Path,
-    pieces: Sequence[Piece],
-    work: Work,
-    about: dict[str, Any],
-    recipe: Recipe,
-    report: PrepareReport,
-    console: Console,
-) -> DataSet:
-    """Write what lies beside the shards and put the folder in its place."""
-    shards = _records(pieces, work, folder)
-    manifest = {**about, "shards": shards, **_sums(shards)}
-    if work.generator is not None:
-        manifest["replaced_share"] = replaced_shares(manifest["realised"])
-    if not sum(manifest["rows"].values()):
-        discard(partial_of(folder))
-        told = ", ".join(f"{n} {reason}" for own in manifest["dropped"].values() for reason, n in sorted(own.items()))
-        raise InputError("corpus", f"this corruption can use none of its passages ({told})", "change one of the two")
-    made = Path(work.partial) / MADE
-    tidy(made / DATA, {piece.name for piece in pieces})
-    shutil.rmtree(made / TOKENIZER, ignore_errors=True)
-    shutil.copytree(report.store.folder / "tokenizer", made / TOKENIZER, copy_function=shutil.copyfile)
-    write_atomically(made / RECIPE, recipe_text(sections(recipe)).encode())
-    write_atomically(made / CARD, data_set_card(manifest, report.store.manifest).encode())
-    write_atomically(made / MANIFEST, json_bytes(manifest))
-    tidy(made, {CARD, RECIPE, MANIFEST, TOKENIZER, DATA})
-    put(folder)
-    console.done("generate", shards=len(pieces), tokens=sum(manifest["tokens"].values()))
-    made_set = open_data_set(folder)
-    _say(made_set, console)
-    return made_set
-
-
-def _records(pieces: Sequence[Piece], work: Work, folder: Path) -> list[dict[str, Any]]:
-    """The manifest's entries of all shards. Raises InputError when some were written where this machine cannot see."""
-    paths = [Path(work.partial) / RECORDS / f"{piece.name}.json" for piece in pieces]
-    if away := sum(not path.exists() for path in paths):
-        given = f"{counted(away, 'shard')} written by other machines cannot be seen from here"
-        raise InputError(f"--out {folder}", given, "give a folder that all machines of the cluster share")
-    records = [json.loads(path.read_text("utf-8")) for path in paths]
-    return [{key: value for key, value in record.items() if key != "request"} for record in records]
-
-
-def _sums(shards: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """rows, tokens, realised and dropped of each split that has shards."""
-    found: dict[str, dict[str, Any]] = {"rows": {}, "tokens": {}, "realised": {}, "dropped": {}}
-    for split in SPLITS:
-        own = [shard for shard in shards if shard["split"] == split]
-        if not own:
-            continue
-        for name in ("rows", "tokens"):
-            found[name][split] = sum(shard[name] for shard in own)
-        for name in ("realised", "dropped"):
-            total = Counter[str]()
-            for shard in own:
-                total.update(shard[name])
-            found[name][split] = dict(sorted(total.items()))
-    return found
 
 
 def _say(made: DataSet, console: Console) -> None:

@@ -37,7 +37,7 @@ from pipelines.outcome import JobFailed
 from pipelines.store import ShardDamaged, Store, json_bytes, open_store, write_atomically
 
 if TYPE_CHECKING:
-    from pipelines.generator_replace import Generator
+    from pipelines.generator import Generator
 
 Rewrite = Callable[[Batch, Mapping[str, Ragged], Piece, Counter[str]], Mapping[str, Ragged]]
 """What is written instead of the framed columns of a batch; it counts what it did."""

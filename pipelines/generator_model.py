@@ -15,7 +15,7 @@ from corruption.errors import InputError
 from corruption.ragged import Int64, Ragged
 from corruption.schema import IGNORE
 from corruption.vocabulary import Vocabulary
-from pipelines.generator_replace import Generator
+from pipelines.generator import Generator
 from pipelines.quiet import quiet_transformers
 
 TOKENS = 8192

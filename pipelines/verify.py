@@ -83,9 +83,6 @@ def verify(
     ours = (folder / MANIFEST).is_file() or partial_of(folder.absolute()).exists()
     if ours:
         data = open_data_set(folder)
-        if "generator" in data.manifest:
-            given = "a model sampled its tokens, which follows no law that could be checked"
-            raise InputError(f"data set {shown(folder)}", given, "verify one made without --generator")
         if claims.given():
             given = f"it says itself what was asked for, so {', '.join(claims.given())} would do nothing"
             raise InputError(f"data set {shown(folder)}", given, "leave it out")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from corruption.audit import Evidence, chain_laws
 from corruption.audit.chance import summed
@@ -17,7 +19,7 @@ from corruption.audit.finding import Finding, Place, at_rows
 from corruption.audit.framing import content_of
 from corruption.chain import Chain
 from corruption.frames import Frame
-from corruption.ragged import Batch
+from corruption.ragged import Batch, Int64
 from corruption.schema import IGNORE
 from corruption.vocabulary import Vocabulary
 from pipelines.console import Console
@@ -25,7 +27,8 @@ from pipelines.data_set import DATA, DataSet
 from pipelines.readable import counted
 from pipelines.store import ShardDamaged, digest_of
 from pipelines.verify_repeats import Repeats
-from pipelines.verify_source import SAME, Source, Unit, column_of, find_source, sample
+from pipelines.verify_replaced import replaced_rows
+from pipelines.verify_source import SAME, Source, Unit, column_of, find_source, sample, units_of
 
 CHECKSUMS, ROWS, TOKENIZER, COUNTS = "checksums", "rows", "tokenizer", "counts"
 
@@ -78,7 +81,12 @@ def audit_made(data: DataSet, store: Path | None, rows: int, console: Console) -
     for number, shard in enumerate(shards):
         _read(audit, shard)
         console.progress("verify", number + 1, len(shards), unit="shards", rows=audit.rows)
-    audit.add(_keys(audit) + audit.repeats.evidence())
+    audit.add(_keys(audit))
+    if "generator" in data.manifest:
+        why = "a model sampled it: which tokens it drew follows no law"
+        audit.add(Evidence(skipped=(("the noise of the generator", why),)))
+    elif data.files == "parquet":
+        audit.add(audit.repeats.evidence())
     again = f", {counted(audit.derived, 'row')} of them derived again" if source is not None else ""
     console.say(f"read {counted(audit.rows, 'row')} in {counted(len(shards), 'shard')}{again}")
     return audit.evidence
@@ -105,33 +113,57 @@ def _files(data: DataSet) -> tuple[Finding, ...]:
 
 def _read(audit: Audit, shard: dict[str, Any]) -> None:
     """One shard: its row groups, as far as they can be read."""
-    name, first, labelled, tokens, whole = str(shard["name"]), 0, 0, 0, False
+    name, read, found = str(shard["name"]), 0, Counter[str]()
+    look = _replaced if "generator" in audit.data.manifest else _examples
     try:
-        for place, table in enumerate(audit.data.batches(shard)):
-            audit.add(_addresses(audit, shard, table, first))
+        for place, table, rows in _groups(audit, shard):
+            audit.add(_addresses(audit, shard, table, rows))
             if audit.data.files == "parquet":
-                found = _examples(audit, name, shard, place, table, first)
-                tokens, labelled = tokens + found[0], labelled + found[1]
+                found.update(look(audit, shard, place, table, rows))
             else:
                 _texts(audit, name, table)
-            first += len(table)
-        whole = True
+            read += len(table)
+        audit.add(Evidence(tuple(_counts(name, shard, found))))
     except ShardDamaged as error:
         audit.add(Evidence((Finding(ROWS, Place(name), _reason(error)),)))
-    audit.rows += first
-    if whole and audit.data.files == "parquet":
-        audit.add(Evidence(tuple(_counts(name, shard, {"input_tokens": tokens, "labelled": labelled}))))
+    audit.rows += read
 
 
-def _examples(
-    audit: Audit, name: str, shard: dict[str, Any], place: int, table: pa.Table, first: int
-) -> tuple[int, int]:
-    """One row group: its frame, its laws, and what it was made of; how many tokens and labels it holds."""
-    data, chain = audit.data, audit.chain
+def _groups(audit: Audit, shard: dict[str, Any]) -> Iterator[tuple[int, pa.Table, Int64]]:
+    """The row groups of a shard: place, rows, and which rows of the shard these are.
+
+    Where someone has written the shard anew in other row groups, they are put together again by their keys.
+    """
+    path, units = audit.data.path(shard), units_of(audit.data, shard)
+    try:
+        as_made = audit.data.files != "parquet" or pq.read_metadata(path).num_row_groups == len(units)
+    except (OSError, pa.ArrowException):
+        as_made = True
+    if as_made or audit.source is None:
+        first = 0
+        for place, table in enumerate(audit.data.batches(shard)):
+            yield place, table, np.arange(first, first + len(table))
+            first += len(table)
+        return
+    whole = audit.data.read(shard)
+    keys, copies = (whole[name].combine_chunks().to_numpy(zero_copy_only=False) for name in ("key", "copy"))
+    left = np.ones(len(whole), np.bool_)
+    for unit in units:
+        rows = np.flatnonzero(left & (copies == unit.copy) & np.isin(keys, audit.source.keys(unit)))
+        left[rows] = False
+        yield unit.place, whole.take(pa.array(rows)), rows
+    rest = np.flatnonzero(left)
+    if len(rest):
+        yield len(units), whole.take(pa.array(rest)), rest
+
+
+def _examples(audit: Audit, shard: dict[str, Any], place: int, table: pa.Table, rows: Int64) -> dict[str, int]:
+    """One row group: its frame, its laws, and what it was made of; counts that the manifest has too."""
+    data, chain, name = audit.data, audit.chain, str(shard["name"])
     examples = {column: column_of(table, column) for column in data.columns}
     keys = table["key"].combine_chunks().to_numpy(zero_copy_only=False)
     content = content_of(examples, audit.frame, audit.vocabulary)
-    audit.add(content.evidence.within(name, np.arange(first, first + len(table))))
+    audit.add(content.evidence.within(name, rows))
     copies = np.full(len(content.rows), int(table["copy"][0].as_py()) if len(table) else 0, np.uint64)
     columns = dict(content.columns)
     written = columns.pop("written", None)
@@ -143,7 +175,7 @@ def _examples(
     if unit is not None and audit.source is not None:
         made = _derived(audit, unit)
         if made:
-            differences = audit.source.differences(unit, made[-1], table, first)
+            differences = audit.source.differences(unit, made[-1], table, rows)
             audit.add(Evidence(differences, laws=frozenset({SAME})))
             audit.derived += len(table)
             if np.array_equal(made[-1].keys, keys):
@@ -157,10 +189,29 @@ def _examples(
         seed=data.seed(shard["split"]),
         epoch=int(shard["epoch"]),
     )
-    audit.add(laws.within(name, first + content.rows, content.places))
+    audit.add(laws.within(name, rows[content.rows], content.places))
     audit.repeats.add(shard, after, written)
     labels = after.columns.get("labels")
-    return len(after.tokens.values), 0 if labels is None else int((labels.values != IGNORE).sum())
+    labelled = 0 if labels is None else int((labels.values != IGNORE).sum())
+    return {"input_tokens": len(after.tokens.values), "labelled": labelled}
+
+
+def _replaced(audit: Audit, shard: dict[str, Any], place: int, table: pa.Table, rows: Int64) -> dict[str, int]:
+    """The same of a row group whose labelled tokens a generator replaced."""
+    name = str(shard["name"])
+    examples = {column: column_of(table, column) for column in audit.data.columns}
+    keys = table["key"].combine_chunks().to_numpy(zero_copy_only=False)
+    made = None
+    unit = audit.units.get((name, place))
+    if unit is not None and audit.source is not None and (stages := _derived(audit, unit)):
+        made = stages[-1]
+        audit.derived += len(table)
+        if not np.array_equal(made.keys, keys):
+            audit.add(Evidence(audit.source.differences(unit, made, table, rows), laws=frozenset({SAME})))
+            made = None
+    evidence = replaced_rows(examples, audit.frame, audit.vocabulary, made)
+    audit.add(evidence.within(name, rows))
+    return {"replaced": int((examples["labels"].values == 1).sum())}
 
 
 def _derived(audit: Audit, unit: Unit) -> list[Batch]:
@@ -183,13 +234,12 @@ def _texts(audit: Audit, name: str, table: pa.Table) -> None:
             if not made:
                 return
             rows = np.flatnonzero(np.isin(keys, made[-1].keys) & (copies == unit.copy))
-            own = audit.source.differences(unit, made[-1], table.take(pa.array(rows)), 0)
-            placed = Evidence(own, laws=frozenset({SAME})).within(name, np.append(rows, len(table)))
-            audit.add(placed)
+            own = audit.source.differences(unit, made[-1], table.take(pa.array(rows)), rows)
+            audit.add(Evidence(own, laws=frozenset({SAME})))
             audit.derived += len(rows)
 
 
-def _addresses(audit: Audit, shard: dict[str, Any], table: pa.Table, first: int) -> Evidence:
+def _addresses(audit: Audit, shard: dict[str, Any], table: pa.Table, rows: Int64) -> Evidence:
     """Keys, epochs and copies of some rows; keys are kept to find doubles."""
     name, split = str(shard["name"]), str(shard["split"])
     epoch, copy = (table[column].combine_chunks().to_numpy(zero_copy_only=False) for column in ("epoch", "copy"))
@@ -203,7 +253,7 @@ def _addresses(audit: Audit, shard: dict[str, Any], table: pa.Table, first: int)
         ),
         *at_rows(ROWS, (copy < 0) | (copy >= most), lambda i: f"its copy is {copy[i]}, of {most}"),
     )
-    return Evidence(findings).within(name, np.arange(first, first + len(table)))
+    return Evidence(findings).within(name, rows)
 
 
 def _keys(audit: Audit) -> Evidence:
@@ -218,7 +268,7 @@ def _keys(audit: Audit) -> Evidence:
     return Evidence(tuple(findings))
 
 
-def _counts(name: str, shard: dict[str, Any], found: dict[str, int]) -> Iterator[Finding]:
+def _counts(name: str, shard: dict[str, Any], found: Mapping[str, int]) -> Iterator[Finding]:
     """Counts that the manifest has of the shard and that can be counted in it."""
     for what, number in found.items():
         told = shard["realised"].get(what)

@@ -15,7 +15,7 @@ from corruption.chain import Chain, Noise
 from corruption.errors import InputError
 from corruption.frames import Frame
 from corruption.noise import rank_bits, stream
-from corruption.ragged import Batch, Ragged
+from corruption.ragged import Batch, Int64, Ragged, UInt64
 from corruption.schema import COLUMNS
 from corruption.vocabulary import Vocabulary
 from pipelines.data_set import VALIDATION, DataSet
@@ -71,22 +71,29 @@ class Source:
         rows = np.flatnonzero(found[-1].usable)
         return [batch.take(rows) for batch in found]
 
-    def differences(self, unit: Unit, made: Batch, table: pa.Table, first: int) -> tuple[Finding, ...]:
-        """Where a shard's row group, `table`, is not what its unit makes; its rows begin at row `first`."""
+    def keys(self, unit: Unit) -> UInt64:
+        """The keys of a unit's passages, those among them that cannot be used."""
+        table = self.store.read(unit.stored, [unit.number], ["key"])
+        found: UInt64 = table["key"].combine_chunks().to_numpy(zero_copy_only=False)
+        return found
+
+    def differences(self, unit: Unit, made: Batch, table: pa.Table, rows: Int64) -> tuple[Finding, ...]:
+        """Where a shard's row group, `table`, is not what its unit makes; `rows`: which rows of the shard it has."""
         keys = table["key"].combine_chunks().to_numpy(zero_copy_only=False)
         where = f"{unit.stored}, row group {unit.number}"
         if not np.array_equal(keys, made.keys):
             same = keys[: len(made)] == made.keys[: len(keys)]
-            row = int(np.argmin(same)) if not same.all() else len(same)
-            given = f"{len(table):,} rows, from {where} come {len(made):,}; the first other one is here"
-            return (Finding(SAME, Place(unit.shard, first + row), given),)
+            first = len(same) if same.all() else int(np.argmin(same))
+            row = int(rows[first]) if first < len(rows) else None
+            given = f"{where} gives {len(made):,} rows, here are {len(table):,}; this is the first that differs"
+            return (Finding(SAME, Place(unit.shard, row), given),)
         if self.data.files == "jsonl":
-            return _other_texts(self.data, unit, made, table, first, self.vocabulary)
+            return _other_texts(self.data, unit, made, table, rows, self.vocabulary)
         framed = self.frame.apply(made, self.vocabulary)
         return tuple(
             finding
             for name in self.frame.columns
-            for finding in _other(name, framed[name], column_of(table, name), unit, first)
+            for finding in _other(name, framed[name], column_of(table, name), unit, rows)
         )
 
 
@@ -158,13 +165,12 @@ def _group(part: RowGroups, unit: Unit) -> int:
     raise InputError("data set", given, "generate it again with --overwrite")
 
 
-def _other(name: str, wanted: Ragged, found: Ragged, unit: Unit, first: int) -> Iterator[Finding]:
+def _other(name: str, wanted: Ragged, found: Ragged, unit: Unit, rows: Int64) -> Iterator[Finding]:
     other = wanted.lengths != found.lengths
-    rows = np.flatnonzero(~other)
-    a, b = wanted.take(rows), found.take(rows)
+    alike = np.flatnonzero(~other)
+    a, b = wanted.take(alike), found.take(alike)
     places = np.flatnonzero(a.values != b.values)
-    row_of = rows[np.searchsorted(a.offsets, places, side="right") - 1] if len(places) else rows[:0]
-    other[row_of] = True
+    other[alike[np.searchsorted(a.offsets, places, side="right") - 1] if len(places) else alike[:0]] = True
     bad = np.flatnonzero(other)
     if not len(bad):
         return
@@ -172,15 +178,15 @@ def _other(name: str, wanted: Ragged, found: Ragged, unit: Unit, first: int) -> 
     where = f"{unit.stored}, row group {unit.number}"
     if wanted.lengths[row] != found.lengths[row]:
         given = f"{name} has {found.lengths[row]} numbers, from {where} come {wanted.lengths[row]}"
-        yield Finding(SAME, Place(unit.shard, first + row), given, len(bad))
+        yield Finding(SAME, Place(unit.shard, int(rows[row])), given, len(bad))
         return
     position = int(np.flatnonzero(wanted.row(row) != found.row(row))[0])
     given = f"{name} is {found.row(row)[position]}, from {where} comes {wanted.row(row)[position]}"
-    yield Finding(SAME, Place(unit.shard, first + row, position), given, len(bad))
+    yield Finding(SAME, Place(unit.shard, int(rows[row]), position), given, len(bad))
 
 
 def _other_texts(
-    data: DataSet, unit: Unit, made: Batch, table: pa.Table, first: int, vocabulary: Vocabulary
+    data: DataSet, unit: Unit, made: Batch, table: pa.Table, rows: Int64, vocabulary: Vocabulary
 ) -> tuple[Finding, ...]:
     from pipelines.data_set_texts import Texts
     from pipelines.tokenizers import load_tokenizer
@@ -193,5 +199,5 @@ def _other_texts(
         bad = [row for row, (a, b) in enumerate(zip(found, wanted)) if a != b]
         if bad:
             given = f"{name} is not the text that {unit.stored}, row group {unit.number}, gives"
-            findings.append(Finding(SAME, Place(unit.shard, first + bad[0]), given, len(bad)))
+            findings.append(Finding(SAME, Place(unit.shard, int(rows[bad[0]])), given, len(bad)))
     return tuple(findings)

@@ -18,6 +18,10 @@ SURFACE = {
         *("RECIPE", "--set", "--out", "--copies", "--epochs", "--format", "--overwrite", "--workers", "--address"),
         *("--generator", "--temperature", "--log"),
     },
+    "verify": {
+        *("DATA", "--store", "--rows", "--recipe", "--rate", "--count", "--unit", "--mask-share", "--random-share"),
+        *("--tokenizer", "--log"),
+    },
     "pretrain": {"RECIPE", "--set", "--out", "--fresh", "--dry-run", "--strict", "--address", "--log"},
     "evaluate": {"RUN", "--log"},
     "export": {"RUN", "--out", "--log"},

@@ -261,28 +261,31 @@ def test_any_number_of_workers_writes_the_same_bytes_and_progress_is_told(made: 
 # Kills
 
 
-def moments(made: Made, count: int) -> list[float]:
-    """Seconds into the making of shards, spread over how long it took; below zero: before the first shard."""
-    early = [-made.before * share for share in (0.6, 0.1)][: count // 5]
+def moments(count: int) -> list[float]:
+    """Shares of the way, spread over all of it; below zero: of the time before the first shard."""
+    early = [-0.4, -0.9][: count // 5]
     late = count - len(early)
-    return [*early, *(made.making * (i + 0.5) / late for i in range(late))]
+    return [*early, *((i + 0.5) / late for i in range(late))]
 
 
 def killed(made: Made, out: Path, moment: float) -> int:
     """Start the command, kill its process group at that moment; returns how many shards were finished, -1 at its end.
 
-    Until then nothing may have taken the folder for finished.
+    The way is counted in shards, so that a busy machine does not shift it, and the kill comes at another point of a
+    shard's time at each share. Until then nothing may have taken the folder for finished.
     """
+    total = EPOCHS + 1
     with running(made, out) as process:
-        begun = time.monotonic()
         if moment < 0:
-            time.sleep(made.before + moment)
+            time.sleep(made.before * -moment)
         else:
-            wait_for(lambda: shards_made(out) > 0 or out.exists(), process)
-            begun = time.monotonic()
-            while time.monotonic() - begun < moment and process.poll() is None:
+            until = time.monotonic() + 300
+            while shards_made(out) < moment * total and not out.exists():
+                assert process.poll() is None, out.with_name(f"{out.name}.log").read_text()
+                assert time.monotonic() < until, "waited too long"
                 assert_never_partial(made, out)
-                time.sleep(0.05)
+                time.sleep(0.02)
+            time.sleep(made.making / total * (moment * total % 1.0))
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -331,14 +334,14 @@ def kill_and_run_again(made: Made, out: Path, moment: float, folder: Path) -> in
 
 @pytest.mark.timeout(600)
 def test_killed_twice_and_run_again_it_ends_in_the_same_bytes(made: Made, tmp_path: Path) -> None:
-    reached = [kill_and_run_again(made, made.folder / "killed", made.making * share, tmp_path) for share in (0.3, 0.6)]
+    reached = [kill_and_run_again(made, made.folder / "killed", moment, tmp_path) for moment in (0.3, 0.65)]
     assert any(0 < done < EPOCHS + 1 for done in reached), reached
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
 def test_killed_ten_times_spread_over_its_time(made: Made, tmp_path: Path) -> None:
-    reached = [kill_and_run_again(made, made.folder / "killed", moment, tmp_path) for moment in moments(made, 10)]
+    reached = [kill_and_run_again(made, made.folder / "killed", moment, tmp_path) for moment in moments(10)]
     print("shards finished at each kill:", reached)
     assert sum(0 < done < EPOCHS + 1 for done in reached) >= 6, reached
 

@@ -1,15 +1,12 @@
-"""Generate without Ray: every row against the chain applied to it alone, its folder, what it refuses, every crash."""
+"""Generate without Ray: every row against the chain applied to it alone, and what the manifest says of them."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,29 +15,27 @@ import pytest
 
 from corruption.chain import Chain
 from corruption.errors import InputError
-from corruption.frames import Single
-from corruption.noise_kinds import Mask
 from corruption.ragged import Batch
-from corruption.realised import realised
 from corruption.schema import PASSAGES
-from pipelines import generate as generate_module
-from pipelines import generate_folder, generate_task
-from pipelines.console import Console
 from pipelines.data_set import DATA, MANIFEST, PARTS, DataSet, open_data_set, partial_of
-from pipelines.generate import follow
-from pipelines.generate_folder import MADE, RECORDS, REQUEST
+from pipelines.generate_folder import MADE
 from pipelines.generate_plan import plan_shards
 from pipelines.generate_request import bind
-from pipelines.generate_task import Work, attempt, make_shard
+from pipelines.generate_task import make_shard
 from pipelines.held_out_batches import HeldOutBatches
-from pipelines.out_folder import alone
-from pipelines.outcome import JobFailed
 from pipelines.pretrain import bind as bind_run
 from pipelines.recipe import Recipe, load_recipe
 from pipelines.store import open_store
-from tests.pipelines.generated import contents, generate_here, make_here
+from tests.pipelines.generated import (
+    Fussy,
+    changed,
+    contents,
+    generate_here,
+    made_up_work,
+    never,
+    stored_recipe,
+)
 from tests.pipelines.small_run import Heard, prepare_here, small_recipe, write_corpus
-from tests.pipelines.synthetic import VOCABULARY, write_store
 
 
 @pytest.fixture(autouse=True)
@@ -50,18 +45,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    """A small recipe whose store is named in it, so that nothing is prepared again."""
-    folder = tmp_path_factory.mktemp("prepared")
-    recipe = small_recipe(folder, write_corpus(folder / "corpus.txt"))
-    store = prepare_here(recipe, folder / "store").store.folder
-    text = (folder / "small.yaml").read_text().splitlines()
-    text[2] = f'corpus:     {{store: "{store}", max_tokens: 48, held_out: 0.2, row_group_tokens: 2048}}'
-    (folder / "stored.yaml").write_text("\n".join(line for line in text if not line.startswith("tokenizer:")))
-    return load_recipe(folder / "stored.yaml")
-
-
-def changed(recipe: Recipe, *settings: str) -> Recipe:
-    return load_recipe(Path(recipe.corpus.store).parent / "stored.yaml", settings)  # type: ignore[arg-type]
+    return stored_recipe(tmp_path_factory.mktemp("prepared"))
 
 
 def rows_of(data: DataSet, split: str) -> list[dict]:
@@ -175,7 +159,7 @@ def test_the_same_request_makes_the_same_bytes_and_finds_them_again(prepared: Re
     one = generate_here(prepared, tmp_path / "one", heard=first)
     two = generate_here(prepared, tmp_path / "two" / "deeper")
     assert contents(one.folder) == contents(two.folder)
-    found = generate_here(prepared, tmp_path / "one", heard=again, run=_never)
+    found = generate_here(prepared, tmp_path / "one", heard=again, run=never)
     assert found.manifest == one.manifest
     assert "the data set one is there already: " in again.out
     assert re.search(r"generating \d+ shards into one\n", first.out) and "generate  done in" in first.out
@@ -185,10 +169,6 @@ def test_the_same_request_makes_the_same_bytes_and_finds_them_again(prepared: Re
         "one",
         "two",
     ]
-
-
-def _never(*_: object) -> None:
-    raise AssertionError("nothing is to be made")
 
 
 def test_the_size_of_a_shard_changes_which_file_a_row_is_in_and_nothing_else(prepared: Recipe, tmp_path: Path) -> None:
@@ -219,7 +199,7 @@ def test_what_changes_the_data_changes_the_identity_and_is_refused(
     one = generate_here(prepared, tmp_path / "out")
     other = changed(prepared, *settings)
     with pytest.raises(InputError, match=r"holds another finished data set .*; use another --out, or replace it"):
-        generate_here(other, tmp_path / "out", run=_never, **options)
+        generate_here(other, tmp_path / "out", run=never, **options)
     assert open_data_set(tmp_path / "out").identity == one.identity
     replaced = generate_here(other, tmp_path / "out", overwrite=True, **options)
     assert replaced.identity != one.identity
@@ -229,7 +209,7 @@ def test_what_changes_the_data_changes_the_identity_and_is_refused(
 def test_what_does_not_change_the_data_is_the_same_request(prepared: Recipe, tmp_path: Path) -> None:
     one = generate_here(prepared, tmp_path / "out")
     other = changed(prepared, "train.steps=9", "model.width=64", "cluster.corruptors=1", "tracking.experiment=x")
-    assert generate_here(other, tmp_path / "out", run=_never).identity == one.identity
+    assert generate_here(other, tmp_path / "out", run=never).identity == one.identity
     assert contents(generate_here(other, tmp_path / "new").folder) == contents(one.folder)
 
 
@@ -275,35 +255,6 @@ def test_texts(prepared: Recipe, tmp_path: Path) -> None:
         assert any("[MASK]" in text["corrupted"] for text, _ in pairs)
     first = texts.path(texts.shards()[0]).read_text("utf-8").splitlines()[0]
     assert isinstance(json.loads(first)["key"], str), "a reader that takes numbers for doubles would round it"
-
-
-@dataclass(frozen=True)
-class Fussy:
-    """A mask that cannot use passages of fewer than `least` tokens."""
-
-    least: int
-    kind: ClassVar[str] = "fussy"
-    provides: ClassVar[tuple[str, ...]] = ("labels",)
-    moves: ClassVar[bool] = False
-    breaks: ClassVar[tuple[str, ...]] = ()
-
-    def needs(self):
-        return ("tokens",)
-
-    def bounds(self, length):
-        return {"tokens": length}
-
-    def check(self, vocabulary, longest=None):
-        pass
-
-    def apply(self, batch, noise, vocabulary):
-        return Mask().apply(batch, noise, vocabulary).mark(batch.tokens.lengths < self.least, "too_short")
-
-
-def made_up_work(folder: Path, chain: Chain, **changes) -> Work:
-    store = write_store(folder / "store")
-    work = Work("id", str(store), str(folder / ".x.partial"), 3, 5, 1, chain, Single(), VOCABULARY)
-    return replace(work, **changes)
 
 
 def test_unusable_rows_are_left_out_and_counted_by_reason(tmp_path: Path) -> None:
@@ -361,7 +312,6 @@ def test_a_foreign_passage_is_drawn_anew_for_each_epoch_and_copy(tmp_path: Path)
 
     work = made_up_work(tmp_path, Chain((Foreigner(0),)), copies=2)
     store = open_store(Path(work.store))
-    names = ["key", "doc", "tokens", "sentence_start"]
     for piece in plan_shards(store, copies=2, epochs=2, tokens=10**9, files="parquet"):
         make_shard(piece, work)
         import pyarrow.parquet as pq
@@ -370,7 +320,7 @@ def test_a_foreign_passage_is_drawn_anew_for_each_epoch_and_copy(tmp_path: Path)
         part, seed = (store.train, 3) if piece.split == "train" else (store.held_out, 5)
         expected = []
         for group in range(piece.first, piece.end):
-            table = store.read(part.shard[group], [int(part.number[group])], names)
+            table = store.read(part.shard[group], [int(part.number[group])], PASSAGES.names)
             for copy in range(2 if piece.split == "train" else 1):
                 beside = attach(store, part, group, table, seed=seed, epoch=piece.epoch, copy=copy)
                 expected += [row[0] for row in beside["foreign_tokens"].to_pylist()]
@@ -383,315 +333,3 @@ def test_weights_of_sources_do_not_count_and_that_is_said(tmp_path: Path) -> Non
     data = generate_here(recipe, tmp_path / "out", heard=heard)
     assert "weights of the sources do not count here" in heard.err
     assert data.manifest["rows"]["train"] == open_store(next((tmp_path / "stores").iterdir())).train.rows
-
-
-# What lies in the folder already
-
-
-def test_foreign_folders_and_files_are_never_touched(prepared: Recipe, tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("dear reader")
-    (tmp_path / "file").write_text("text")
-    for overwrite in (False, True):
-        with pytest.raises(InputError, match=r"^--out mine: the folder holds no data set of ours; give"):
-            generate_here(prepared, tmp_path / "mine", overwrite=overwrite, run=_never)
-        with pytest.raises(InputError, match="it is a file"):
-            generate_here(prepared, tmp_path / "file", overwrite=overwrite, run=_never)
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
-
-
-def test_what_was_put_beside_a_data_set_is_not_taken_away_with_it(prepared: Recipe, tmp_path: Path) -> None:
-    made = generate_here(prepared, tmp_path / "out")
-    (made.folder / ".git").mkdir()
-    with pytest.raises(InputError, match=r"holds \.git, which is no part of a data set; take it out"):
-        generate_here(prepared, tmp_path / "out", copies=2, overwrite=True, run=_never)
-    assert (made.folder / ".git").exists()
-
-
-def test_an_empty_folder_and_a_link_to_one_are_filled(prepared: Recipe, tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "disk")
-    generate_here(prepared, tmp_path / "link")
-    for _ in range(2):
-        assert (tmp_path / "link").is_symlink() and (tmp_path / "disk" / MANIFEST).exists()
-        generate_here(prepared, tmp_path / "link", copies=2, overwrite=True)
-
-
-def test_another_command_in_the_folder_is_refused(prepared: Recipe, tmp_path: Path) -> None:
-    with alone(tmp_path / "out"), pytest.raises(InputError, match="another command works in it; wait for it"):
-        generate_here(prepared, tmp_path / "out", run=_never)
-
-
-def test_a_damaged_one_is_refused_and_made_again_with_overwrite(prepared: Recipe, tmp_path: Path) -> None:
-    made = generate_here(prepared, tmp_path / "out")
-    whole = contents(made.folder)
-    path = made.path(made.shards()[1])
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(InputError, match=r"the manifest says \d+; generate it again with --overwrite"):
-        generate_here(prepared, tmp_path / "out", run=_never)
-    generate_here(prepared, tmp_path / "out", overwrite=True)
-    assert contents(made.folder) == whole
-    data = path.read_bytes()
-    path.write_bytes(data[:50] + b"x" + data[51:])
-    generate_here(prepared, tmp_path / "out", overwrite=True)
-    assert contents(made.folder) == whole
-    (made.folder / MANIFEST).write_text("{")
-    with pytest.raises(InputError, match="its manifest is damaged"):
-        generate_here(prepared, tmp_path / "out", run=_never)
-    generate_here(prepared, tmp_path / "out", overwrite=True)
-    assert contents(made.folder) == whole
-    generate_here(prepared, tmp_path / "out", overwrite=True, run=_never)
-
-
-def half(pieces, work, folder, total, workers, console) -> None:
-    """The job, killed after half of its shards."""
-    make_here(pieces[: len(pieces) // 2], work, folder, total - len(pieces) + len(pieces) // 2, workers, console)
-    raise KeyboardInterrupt
-
-
-def test_an_interrupted_one_is_gone_on_with(prepared: Recipe, tmp_path: Path) -> None:
-    whole = contents(generate_here(prepared, tmp_path / "whole", epochs=2).folder)
-    with pytest.raises(KeyboardInterrupt):
-        generate_here(prepared, tmp_path / "cut", epochs=2, run=half)
-    assert not (tmp_path / "cut").exists()
-    with pytest.raises(InputError, match="it is not finished; run the same papermoth generate again"):
-        open_data_set(tmp_path / "cut")
-    made: list[str] = []
-
-    def rest(pieces, *others) -> None:
-        made.extend(piece.name for piece in pieces)
-        make_here(pieces, *others)
-
-    heard = Heard()
-    finished = generate_here(prepared, tmp_path / "cut", epochs=2, heard=heard, run=rest)
-    assert contents(finished.folder) == whole
-    assert len(made) == len(finished.shards()) - len(finished.shards()) // 2
-    assert f"{len(finished.shards()) // 2} of them made before" in heard.out
-    assert not partial_of(tmp_path / "cut").exists()
-
-
-def test_only_shards_that_are_whole_count_as_made(prepared: Recipe, tmp_path: Path) -> None:
-    whole = contents(generate_here(prepared, tmp_path / "whole", epochs=4).folder)
-    with pytest.raises(KeyboardInterrupt):
-        generate_here(prepared, tmp_path / "cut", epochs=4, run=half)
-    partial = partial_of(tmp_path / "cut")
-    records = sorted((partial / RECORDS).iterdir())
-    shards = [partial / MADE / DATA / record.name.removesuffix(".json") for record in records]
-    assert len(shards) > 5
-    shards[0].unlink()
-    shards[1].write_bytes(shards[1].read_bytes()[:-1])
-    data = shards[2].read_bytes()
-    shards[2].write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
-    records[3].write_text("{")
-    records[4].write_text(records[4].read_text().replace('"request": "', '"request": "0'))
-    (partial / MADE / DATA / ".train-00000.parquet.77.tmp").write_bytes(b"left over")
-    (partial / MADE / ".manifest.json.77.tmp").write_bytes(b"left over")
-    made: list[str] = []
-
-    def rest(pieces, *others) -> None:
-        made.extend(piece.name for piece in pieces)
-        make_here(pieces, *others)
-
-    assert contents(generate_here(prepared, tmp_path / "cut", epochs=4, run=rest).folder) == whole
-    assert {shard.name for shard in shards[:5]} <= set(made) and not {shard.name for shard in shards[5:]} & set(made)
-
-
-def test_another_unfinished_one_is_refused_and_discarded_with_overwrite(prepared: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        generate_here(prepared, tmp_path / "out", run=half)
-    begun = contents(partial_of(tmp_path / "out"))
-    with pytest.raises(InputError, match=r"another, unfinished data set lies in \.out\.partial beside it; finish it"):
-        generate_here(prepared, tmp_path / "out", copies=2, run=_never)
-    assert contents(partial_of(tmp_path / "out")) == begun
-    made = generate_here(prepared, tmp_path / "out", copies=2, overwrite=True)
-    assert contents(made.folder) == contents(generate_here(prepared, tmp_path / "new", copies=2).folder)
-    assert not partial_of(tmp_path / "out").exists()
-
-
-def test_a_partial_folder_that_is_not_ours_is_refused(prepared: Recipe, tmp_path: Path) -> None:
-    partial_of(tmp_path / "out").mkdir()
-    (partial_of(tmp_path / "out") / f".{REQUEST}.5.tmp").touch()  # what a kill in the first moment leaves
-    generate_here(prepared, tmp_path / "out")
-    partial_of(tmp_path / "other").mkdir()
-    (partial_of(tmp_path / "other") / "letter.txt").write_text("dear reader")
-    for overwrite in (False, True):
-        with pytest.raises(InputError, match=r"\.other\.partial beside it is not ours; use another --out"):
-            generate_here(prepared, tmp_path / "other", overwrite=overwrite, run=_never)
-
-
-class Crash(BaseException):
-    """The end of the process, as far as the code under test can tell."""
-
-
-CALLS = (("os", "rename"), ("os", "replace"), ("os", "fsync"), ("shutil", "rmtree"), ("shutil", "copytree"))
-
-
-class Crashing:
-    """Raises Crash before the nth call that changes names, whichever it is; a second crash follows at once."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-        self.count, self.at = 0, at
-        for module, name in CALLS:
-            real = getattr({"os": os, "shutil": shutil}[module], name)
-            monkeypatch.setattr(f"{module}.{name}", self._wrapped(real))
-
-    def _wrapped(self, real):
-        def call(*args, **kwargs):
-            self.count += 1
-            if self.count >= self.at:
-                raise Crash
-            return real(*args, **kwargs)
-
-        return call
-
-
-@pytest.mark.parametrize("replacing", [False, True], ids=["new", "overwrite"])
-def test_a_crash_at_any_point_leaves_the_old_or_the_new_and_a_rerun_ends_the_same(
-    prepared: Recipe, tmp_path: Path, replacing: bool
-) -> None:
-    options = {"overwrite": replacing, "tokens": 20_000}
-    whole = contents(generate_here(prepared, tmp_path / "whole", **options).folder)
-    old = contents(generate_here(changed(prepared, "seed=9"), tmp_path / "old", tokens=20_000).folder)
-    out, at, states = tmp_path / "out", 0, Counter[str]()
-    while True:
-        at += 1
-        if replacing and not out.exists():
-            shutil.copytree(tmp_path / "old", out)
-        with pytest.MonkeyPatch.context() as patch:
-            crashing = Crashing(patch, at)
-            try:
-                generate_here(prepared, out, **options)
-                ended = True
-            except Crash:
-                ended = False
-        if crashing.count < at:
-            break
-        # rmtree may end quietly where it ignores errors, but a crash is none
-        found = contents(out) if out.exists() else None
-        assert found in (None, old, whole)
-        states["nothing" if found is None else "old" if found == old else "new"] += 1
-        for folder in (partial_of(out), partial_of(out) / MADE):
-            with pytest.raises(InputError):
-                if (folder / MANIFEST).exists():
-                    raise InputError("made", "everything is in it, and only the name is missing", "")
-                open_data_set(folder)
-        assert contents(generate_here(prepared, out, **options).folder) == whole, f"after call {at}"
-        leftover = [
-            path.name for path in tmp_path.iterdir() if path.name.startswith(".out") and "lock" not in path.name
-        ]
-        assert leftover == [], f"after call {at}"
-        shutil.rmtree(out)
-    assert ended and contents(out) == whole
-    assert states["new"] and states["nothing" if not replacing else "old"]
-    assert at > 20
-
-
-# What the machine refuses
-
-
-@pytest.mark.parametrize(
-    ("number", "kind", "said"),
-    [
-        (
-            errno.ENOSPC,
-            JobFailed,
-            r"the disk is full \(No space left on device\); 2 of \d+ shards are finished and kept",
-        ),
-        (errno.EDQUOT, JobFailed, "the disk is full"),
-        (errno.EIO, JobFailed, r"writing failed \(Input/output error\); 2 of \d+ shards are finished and kept; mend"),
-        (errno.EROFS, InputError, r"it cannot be written to \(Read-only file system\); 2 of \d+ shards are finished"),
-        (errno.EACCES, InputError, r"it cannot be written to \(Permission denied\)"),
-        (errno.EPERM, InputError, r"it cannot be written to \(Operation not permitted\)"),
-    ],
-    ids=lambda value: errno.errorcode.get(value) if isinstance(value, int) else "",
-)
-def test_a_write_that_fails_in_a_task_is_one_line_and_a_rerun_goes_on(
-    prepared: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type, said: str
-) -> None:
-    real, shards = generate_task.write_atomically, []
-
-    def failing(path: Path, data: bytes) -> None:
-        shards.append(path.name)
-        if len(shards) > 4:
-            raise OSError(number, os.strerror(number), str(path))
-        real(path, data)
-
-    monkeypatch.setattr(generate_task, "write_atomically", failing)
-    with pytest.raises(kind, match=said) as caught:
-        generate_here(prepared, tmp_path / "out")
-    assert "run the same command again, which goes on from there" in str(caught.value)
-    assert str(caught.value).startswith(f"--out {tmp_path / 'out'}: ") and "\n" not in str(caught.value)
-    assert not (tmp_path / "out").exists()
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
-    heard = Heard()
-    finished = generate_here(prepared, tmp_path / "out", heard=heard)
-    assert "2 of them made before" in heard.out
-    assert contents(finished.folder) == contents(generate_here(prepared, tmp_path / "new").folder)
-
-
-@pytest.mark.parametrize("where", ["alone", "claim", "put"])
-def test_a_write_that_fails_in_the_command_is_one_line(
-    prepared: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(generate_module, where, full)
-    with pytest.raises(JobFailed, match=r"^--out .*out: the disk is full"):
-        generate_here(prepared, tmp_path / "out")
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
-    generate_here(prepared, tmp_path / "out")
-
-
-def test_a_damaged_shard_of_the_store_is_named(tmp_path: Path) -> None:
-    work = made_up_work(tmp_path, Chain((Mask(),)))
-    store = open_store(Path(work.store))
-    path = Path(work.store) / "train-00001.parquet"
-    data = path.read_bytes()
-    path.write_bytes(data[:100] + bytes(200) + data[300:])
-    pieces = plan_shards(store, copies=1, epochs=1, tokens=900, files="parquet")
-    results = [attempt(piece, work) for piece in pieces]
-    assert {bool(result["fault"]) for result in results} == {True, False}
-    with pytest.raises(JobFailed, match=r"^shard .*train-00001.parquet: cannot be read \(.*\); prepare the store"):
-        follow(results, tmp_path / "x", len(pieces), len(pieces), Console())
-
-
-def test_an_input_error_in_a_task_comes_out_as_it_is(tmp_path: Path) -> None:
-    small = replace(VOCABULARY, size=50)
-    work = made_up_work(tmp_path, Chain((Mask(),)), vocabulary=small)
-    pieces = plan_shards(open_store(Path(work.store)), copies=1, epochs=1, tokens=900, files="parquet")
-    with pytest.raises(InputError, match="is not one of synthetic's 50; use the tokenizer the passages were made with"):
-        follow([attempt(pieces[0], work)], tmp_path / "x", 1, 1, Console())
-
-
-def test_a_bug_in_a_task_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = made_up_work(tmp_path, Chain((Mask(),)))
-    pieces = plan_shards(open_store(Path(work.store)), copies=1, epochs=1, tokens=900, files="parquet")
-    monkeypatch.setattr(generate_task, "realised", lambda *_: 1 // 0)
-    with pytest.raises(ZeroDivisionError):
-        attempt(pieces[0], work)
-
-
-def test_a_lost_shard_is_noticed(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="1 of 3 shards came back: the job lost some"):
-        follow([{"name": "a", "rows": 1, "tokens": 1, "fault": ""}], tmp_path, 3, 3, Console())
-
-
-def test_shards_that_other_machines_kept_to_themselves_are_missed(prepared: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="shards written by other machines cannot be seen from here; give a"):
-        generate_here(prepared, tmp_path / "out", run=lambda *_: None)
-
-
-def test_progress_counts_what_was_there_but_not_its_tokens() -> None:
-    heard = Heard()
-    rows = [{"name": "a", "rows": 3, "tokens": 40, "fault": ""}, {"name": "b", "rows": 2, "tokens": 2, "fault": ""}]
-    follow(rows, Path("x"), 2, 10, heard.console)
-    lines = heard.out.splitlines()
-    assert lines[0].startswith("generate  8/10  80%") and "rows 0" in lines[0]
-    assert lines[-1].startswith("generate  10/10  100%") and "rows 5" in lines[-1]
-
-
-def test_the_realised_counts_stay_importable_for_the_preview() -> None:
-    assert generate_task.realised is realised and generate_folder.MADE == MADE

@@ -134,7 +134,6 @@ def test_texts(folder: Path, name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["infill", "span"])
 def test_a_trainer_of_transformers_learns_to_mend_it(folder: Path, name: str, tmp_path: Path) -> None:
-    pytest.importorskip("accelerate")
     import torch
     from datasets import load_dataset
     from transformers import (

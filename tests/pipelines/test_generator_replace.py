@@ -31,13 +31,14 @@ from pipelines.data_set import DATA, DataSet, open_data_set
 from pipelines.generate import follow
 from pipelines.generate_plan import Piece
 from pipelines.generate_task import Work
+from pipelines.generator import Generator, open_generator
 from pipelines.generator_model import GeneratorModel, batches, choose
-from pipelines.generator_replace import Generator, Replacing, open_generator, replaced, units
+from pipelines.generator_replace import Replacing, replaced, units
 from pipelines.recipe import Recipe, load_recipe
-from pipelines.verify import verify
 from tests.pipelines.generated import contents, generate_here
 from tests.pipelines.small_run import Heard, prepare_here, small_recipe, write_corpus
 from tests.pipelines.trained import trained
+from tests.pipelines.verified import copied, laws, said, tampered
 
 
 def tiny_bert(folder: Path, *, zeroed: bool = False, tokenizer: bool = True, **config) -> Path:
@@ -392,9 +393,41 @@ def test_a_model_that_cannot_be_loaded_is_one_line_and_its_shards_can_be_gone_on
         make(place, tmp_path / "other", model="headless")
 
 
-def test_verify_says_that_it_cannot(made: DataSet) -> None:
-    with pytest.raises(InputError, match="a model sampled its tokens, which follows no law that could be checked"):
-        verify(made.folder, console=Heard().console)
+def test_verify_holds_the_labels_against_the_store(made: DataSet, place: Path, tmp_path: Path) -> None:
+    code, text = said(made.folder, store=place / "store")
+    assert code == 0 and {"replaced tokens", "same as the source", "counts", "frame"} <= laws(text, "ok"), text
+    assert "not checked  the noise of the generator: a model sampled it" in text
+    code, text = said(made.folder)
+    assert code == 0 and "not checked  replaced tokens: which tokens are the originals is not known" in text
+
+
+def test_verify_finds_a_label_wrong_for_an_equal_token(made: DataSet, place: Path, tmp_path: Path) -> None:
+    data = copied(made, tmp_path / "copy")
+
+    def change(rows: dict) -> None:
+        rows["labels"][2][rows["labels"][2].index(0, 1)] = 1
+
+    tampered(data, 0, change)
+    code, text = said(data.folder, store=place / "store")
+    assert code == 1 and laws(text, "BREACH") == {"replaced tokens", "counts"}
+    assert f"{data.shards()[0]['name']}, row 2, position" in text and "labelled as replaced, but" in text
+    assert laws(said(data.folder)[1], "BREACH") == {"counts"}
+
+
+def test_verify_finds_a_token_changed_where_none_was_selected(made: DataSet, place: Path, tmp_path: Path) -> None:
+    data = copied(made, tmp_path / "copy")
+    fake = trained("wordpiece").convert_tokens_to_ids("the")
+
+    def change(rows: dict) -> None:
+        ids, labels = rows["input_ids"][3], rows["labels"][3]
+        for at in range(1, len(ids) - 1):
+            if labels[at] == 0 and ids[at] != fake:
+                ids[at], labels[at] = fake, 1
+
+    tampered(data, 0, change)
+    code, text = said(data.folder, store=place / "store")
+    assert code == 1 and laws(text, "BREACH") == {"same as the source", "counts"}
+    assert "row 3, position" in text and "was not selected" in text
 
 
 # The command, and what learns from its data

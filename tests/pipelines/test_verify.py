@@ -388,3 +388,28 @@ def test_open_data_sets_are_not_altered(mask: DataSet, here: Path) -> None:
     after = {path: path.read_bytes() for path in sorted(mask.folder.rglob("*")) if path.is_file()}
     assert before == after and open_data_set(mask.folder).manifest == mask.manifest
     assert np.all([path.exists() for path in before])
+
+
+def test_a_shard_written_anew_in_other_row_groups(data: DataSet) -> None:
+    """As most tools would write it: the rows are matched by their keys, and only the edited one is named."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shard = data.shards()[0]
+    rows = data.read(shard).to_pydict()
+    row = len(rows["key"]) - 2
+    rows["labels"][row] = [label if label == IGNORE else 9 for label in rows["labels"][row]]
+    pq.write_table(pa.table(rows, schema=data.schema), data.path(shard))
+    code, text = said(data.folder)
+    assert code == 1 and f"BREACH       labels: {shard['name']}, row {row}, position" in text
+    assert f"BREACH       same as the source: {shard['name']}, row {row}, position" in text
+    assert laws(text, "BREACH") <= {"checksums", "labels", "same as the source", "shares"}
+
+
+def test_rows_of_no_passage(data: DataSet) -> None:
+    def change(rows: Rows) -> None:
+        rows["key"][2] += 1
+
+    tampered(data, 0, change)
+    code, text = said(data.folder)
+    assert code == 1 and f"same as the source: {data.shards()[0]['name']}, row 2: " in text

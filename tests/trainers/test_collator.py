@@ -41,6 +41,8 @@ class Rows(Dataset):
         return self.count
 
     def __getitem__(self, i: int) -> dict[str, object]:
+        if i >= self.count:
+            raise IndexError(i)
         length = LENGTHS[i % len(LENGTHS)]
         return {"input_ids": [CLS, *range(5 + i, 5 + i + length), SEP], "key": i}
 
