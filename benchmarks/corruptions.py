@@ -181,8 +181,8 @@ def table(data: Passages, rounds: int) -> str:
     text.append(f"| copy of the tokens | {speed('copy'):.3g} | | | | 1 |")
     text += [
         "",
-        "`mixture` is below the others because each row is copied into the batch of the chain it goes through and back,",
-        "and each of UL2's seven chains is a call of its own.",
+        "`mixture` is below the others because each row is copied into the batch of the chain it goes through and",
+        "back, and each of UL2's seven chains is a call of its own.",
     ]
     return "\n".join(text) + "\n"
 

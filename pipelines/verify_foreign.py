@@ -37,7 +37,7 @@ from corruption.vocabulary import Vocabulary
 from pipelines.console import Console
 from pipelines.readable import counted, shown
 from pipelines.verify_guess import found_tokenizer, guessed, word_starts
-from pipelines.verify_parts import ORIGINALS, Part, PartDamaged, Rows, parts_of, rows_of
+from pipelines.verify_parts import ORIGINALS, Part, PartDamaged, Rows, largest, parts_of, rows_of
 from pipelines.verify_repeats import SHARD_ROWS, pairs
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def audit_foreign(folder: Path, claims: Claims, console: Console) -> Evidence:
     first = _first(parts, folder)
     tokenizer = found_tokenizer(folder, claims.tokenizer)
     look = _way(first, claims, tokenizer is not None, f"data set {shown(folder)}")
-    vocabulary = guessed(first) if tokenizer is None else Vocabulary.from_tokenizer(tokenizer)
+    vocabulary = guessed(first, largest(parts)) if tokenizer is None else Vocabulary.from_tokenizer(tokenizer)
     audit = Audit(claims.masking(), vocabulary, tokenizer, claims)
     if tokenizer is None:
         why = "there is no tokenizer; give --tokenizer"

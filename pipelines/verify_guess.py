@@ -16,11 +16,12 @@ from pipelines.verify_parts import Rows
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
+_MOST = (1 << 22) - 1  # no tokenizer has ids beyond it; a damaged row may
 _SURE = 30.0  # labels that an id should have had; one that has none by chance is rarer than once in 10^13
 
 
-def guessed(rows: Rows) -> Vocabulary:
-    """A vocabulary from labelled rows alone.
+def guessed(rows: Rows, largest: int) -> Vocabulary:
+    """A vocabulary from some labelled rows, and the largest id of all rows.
 
     mask: what stands most often where the label is another id. pad: what stands most often where the attention mask
     has ended. special: these, and ids that are frequent and never have a label.
@@ -28,8 +29,8 @@ def guessed(rows: Rows) -> Vocabulary:
     tokens, labels = rows.tokens, rows.labels
     shown, asked = tokens.values, labels.values
     chosen = asked != IGNORE
-    size = 1 + int(max(shown.max(initial=0), asked.max(initial=0)))
-    inside = (shown >= 0) & (shown < size)
+    size = 1 + min(largest, _MOST)
+    inside = (shown >= 0) & (shown < size) & (asked < size)
     other = np.bincount(shown[chosen & (shown != asked) & inside], minlength=size)
     mask = int(np.argmax(other)) if other.sum() and 2 * other.max() > other.sum() else None
     pad = None

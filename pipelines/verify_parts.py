@@ -94,6 +94,20 @@ def rows_of(table: pa.Table, where: str) -> Rows:
     return Rows(tokens, labels, real, original)
 
 
+def largest(parts: list[Part]) -> int:
+    """The largest id in the input or the labels of any part, as far as they can be read."""
+    found = 0
+    for part in parts:
+        try:
+            for table in part.read():
+                for name in (INPUT, LABELS):
+                    if name in table.column_names and _is_list(table[name].type):
+                        found = max(found, int(_ragged(table[name]).values.max(initial=0)))
+        except PartDamaged:
+            continue
+    return found
+
+
 def _ragged(column: pa.ChunkedArray) -> Ragged:
     if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.list_(column.type.value_type))

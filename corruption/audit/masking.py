@@ -70,7 +70,9 @@ def label_laws(tokens: Ragged, labels: Ragged, vocabulary: Vocabulary, original:
     outside = chosen & ((asked < 0) | (asked >= size))
     fixed = _flags(asked, chosen & ~outside, vocabulary.fixed)
     padding = fixed & (asked == _id(vocabulary.pad))
+    unknown = (shown < 0) | (shown >= size)
     findings = (
+        *at_positions(LABELS, unknown, tokens, lambda i: f"{shown[i]} is no id of the {size} there are"),
         *at_positions(LABELS, outside, labels, lambda i: f"label {asked[i]} is no id of the {size} there are"),
         *at_positions(
             PADDING, padding, labels, lambda i: f"padding carries a label, and {_is(shown[i], vocabulary)} there"
@@ -105,7 +107,7 @@ def replacement_laws(tokens: Ragged, labels: Ragged, vocabulary: Vocabulary, ask
     chosen = wanted != IGNORE
     hidden = chosen & (shown == _id(vocabulary.mask))
     kept = chosen & ~hidden & (shown == wanted)
-    random = chosen & ~hidden & ~kept
+    random = chosen & ~hidden & ~kept & (shown >= 0) & (shown < vocabulary.size)
     fixed = _flags(shown, random, vocabulary.fixed)
     reserved = ~fixed & _flags(shown, random, (vocabulary.rank < 0).astype(np.uint8)) & (not asked.same)
     findings = (

@@ -64,9 +64,7 @@ LAYOUTS = {
         *((0,), (2,), False, "encoder_decoder", MASKING),
     ),
     "t5": Layout(vocabulary("t5", pad=0, eos=1, unk=2), (), (1,), False, "encoder_decoder", REPLACING),
-    "gpt2": Layout(
-        vocabulary("gpt2", bos=5, eos=5, unk=5, pad=5), (5,), (5,), True, "single", REPLACING
-    ),
+    "gpt2": Layout(vocabulary("gpt2", bos=5, eos=5, unk=5, pad=5), (5,), (5,), True, "single", REPLACING),
     "xlnet": Layout(
         vocabulary("xlnet", unk=0, bos=1, eos=2, cls=3, sep=4, pad=5, mask=6),
         *((), (4, 3), True, "permutation", Chain((parse_step({"kind": "permutation_order"}),))),

@@ -139,6 +139,14 @@ def test_reserved_ids_as_random_tokens() -> None:
     assert judged(replacement_laws(tokens, labels, reserved, others)) == []
 
 
+def test_ids_that_there_are_not() -> None:
+    ids, labels = MASKED.examples["input_ids"], MASKED.examples["labels"]
+    for wrong in (-5, RICH.size, 2**31 - 1):
+        place = int(labelled(MASKED)[4])
+        assert "no id of the" in laws_of(changed(ids, place, wrong), labels, BERT)["labels"]
+        assert "no id of the" in laws_of(ids, changed(labels, place, wrong), BERT)["labels"]
+
+
 # rates and shares
 
 

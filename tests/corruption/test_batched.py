@@ -1,4 +1,4 @@
-"""`Chain.batched` under `datasets`: the same bytes in any batch and process, a cache found again, rows that fall out."""
+"""`Chain.batched` under `datasets`: the same bytes in any batch and process, one cache for each, rows that fall out."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ def test_any_batch_size_and_number_of_processes_gives_the_bytes_of_the_stage(pas
     assert {name: arrow(found)[name].to_pylist() for name in wanted.column_names} == {
         name: wanted[name].to_pylist() for name in wanted.column_names
     }
-    bare = passages.map(
-        chain, batched=True, batch_size=size, num_proc=processes, remove_columns=passages.column_names
-    )
+    bare = passages.map(chain, batched=True, batch_size=size, num_proc=processes, remove_columns=passages.column_names)
     assert set(bare.column_names) == {"input_ids", "labels"}
     assert arrow(bare)["labels"].to_pylist() == wanted["labels"].to_pylist()
 
@@ -156,8 +154,8 @@ def test_unusable_rows_fall_out_of_every_column(size, processes):
 
 
 def test_unusable_rows_are_told():
-    dataset, kept = sentences()
-    with pytest.warns(UserWarning, match="^rows that the chain cannot use are dropped: one sentence$"):
+    dataset, _ = sentences()
+    with pytest.warns(UserWarning, match=r"^rows that the chain cannot use are dropped: one sentence$"):
         dataset.map(SWAPPING.batched(VOCABULARY), batched=True, load_from_cache_file=False)
 
 
@@ -233,14 +231,14 @@ def test_a_cache_is_found_again_for_the_same_epoch_only(tmp_path, passages):
 
 def test_refusals_reach_the_caller_of_map():
     rows = datasets.Dataset.from_dict({"tokens": [[9, 10]]})
-    with pytest.raises(InputError, match="^column word_start: the rows have none, and the step 'mask' needs it"):
+    with pytest.raises(InputError, match=r"^column word_start: the rows have none, and the step 'mask' needs it"):
         rows.map(MASKING.batched(VOCABULARY), batched=True)
     with pytest.raises(InputError, match="it has no mask_token, which the corruption 'mask' needs"):
         MASKING.batched(LAYOUTS["t5"].vocabulary)
-    with pytest.raises(InputError, match="^frame: unknown frame 'singel'; did you mean 'single'"):
+    with pytest.raises(InputError, match=r"^frame: unknown frame 'singel'; did you mean 'single'"):
         MASKING.batched(VOCABULARY, frame="singel")
     labelled = datasets.Dataset.from_dict({"tokens": [[9]], "word_start": [[1]], "labels": [[9]]})
-    with pytest.raises(InputError, match="^column labels: the rows bring one"):
+    with pytest.raises(InputError, match=r"^column labels: the rows bring one"):
         labelled.map(MASKING.batched(VOCABULARY), batched=True)
 
 

@@ -76,9 +76,7 @@ def test_nothing_changes_where_nothing_is_corrupted(name):
     layout = LAYOUTS[name]
     chain = layout.chain if name == "xlnet" else Chain((Mask(rate=0.0, mask_share=0.0),))
     rows = [row for row in contents(20, 12, seed=1) if name != "xlnet" or len(row) > 1]
-    found = made(
-        [layout.row(row, 20) for row in rows], chain=chain, vocabulary=layout.vocabulary, frame=layout.frame
-    )
+    found = made([layout.row(row, 20) for row in rows], chain=chain, vocabulary=layout.vocabulary, frame=layout.frame)
     assert found["input_ids"] == [[*layout.before, *row, *layout.behind] for row in rows]
 
 
@@ -256,7 +254,12 @@ def test_rows_of_every_shape_give_the_same():
 
 
 def test_no_rows_give_columns_without_rows():
-    for empty in (table([]), {"tokens": []}, table([[9]]).slice(1), pa.table({"tokens": pa.chunked_array([], pa.list_(pa.int32()))})):
+    for empty in (
+        table([]),
+        {"tokens": []},
+        table([[9]]).slice(1),
+        pa.table({"tokens": pa.chunked_array([], pa.list_(pa.int32()))}),
+    ):
         assert made(empty) == {"input_ids": [], "labels": []}
 
 
@@ -300,15 +303,14 @@ def test_A_04_words_come_from_word_ids_whatever_the_tokenizer(kind):
             assert all(len(flag) == 1 for flag in flags)
             chosen |= {(i, word) for word, flag in enumerate(flags) if flag == {True}}
     assert chosen == {(i, word) for i, n in enumerate(wanted) for word in range(n)}
-    starts = [
-        [int(word is None or j == 0 or word != words[j - 1]) for j, word in enumerate(words)] for words in ids
-    ]
+    starts = [[int(word is None or j == 0 or word != words[j - 1]) for j, word in enumerate(words)] for words in ids]
     again = {**encoded, "word_start": starts}
     assert made(again, chain=WORDS, vocabulary=tokenizer) == made(rows, chain=WORDS, vocabulary=tokenizer)
     with_arrow = pa.table({"input_ids": encoded["input_ids"], "word_ids": ids})
-    assert made(with_arrow, chain=WORDS, vocabulary=tokenizer)["labels"] == made(
-        rows, chain=WORDS, vocabulary=tokenizer
-    )["labels"]
+    assert (
+        made(with_arrow, chain=WORDS, vocabulary=tokenizer)["labels"]
+        == made(rows, chain=WORDS, vocabulary=tokenizer)["labels"]
+    )
 
 
 def test_word_ids_beside_content_and_word_starts_win():
@@ -337,7 +339,8 @@ def test_foreign_columns_are_read_where_they_are_there_and_asked_for_where_not()
     bare = {name: rows[name] for name in ("tokens", "sentence_start", "key")}
     refused(
         "corruption: 'sentence_pair' needs a passage of another document, and this door sees one row at a time; "
-        "give the columns foreign_tokens, foreign_word_start, foreign_sentence_start, or use papermoth pretrain or generate",
+        "give the columns foreign_tokens, foreign_word_start, foreign_sentence_start, "
+        "or use papermoth pretrain or generate",
         bare,
         chain=chain,
     )
@@ -461,7 +464,7 @@ def test_A_03_own_labels_are_kept_where_none_are_made_and_never_overwritten():
     views = Chain((parse_step({"kind": "views"}),))
     rows = table([[9, 10], [11, 12]], labels=[3, 4])
     assert Corruptor(views, VOCABULARY)(rows)["labels"].to_pylist() == [3, 4]
-    with pytest.raises(InputError, match="^column labels: the rows bring one"):
+    with pytest.raises(InputError, match=r"^column labels: the rows bring one"):
         Corruptor(MASKING, VOCABULARY)(rows)
 
 

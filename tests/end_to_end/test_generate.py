@@ -184,7 +184,6 @@ def losses_of(model, collator, rows, folder: Path, steps: int = 30) -> list[floa
 
 @pytest.mark.timeout(600)
 def test_a_trainer_of_transformers_learns_masked_tokens_from_it(made: Made, tmp_path: Path) -> None:
-    pytest.importorskip("accelerate")
     from datasets import load_dataset
     from transformers import DataCollatorForTokenClassification
 
@@ -309,6 +308,8 @@ def assert_nothing_takes_it_for_finished(made: Made, out: Path, folder: Path) ->
 
     with pytest.raises(InputError, match=r"is not (finished|there)"):
         open_data_set(out)
+    verified = papermoth("verify", out, cwd=made.folder)
+    assert verified.returncode == 2 and "is not" in verified.stderr, verified.stdout + verified.stderr
     for place in (out, partial_of(out)):
         with pytest.raises(Exception, match=r"(?i)couldn't (find|reach)|contain any data files"):
             load_dataset(str(place), cache_dir=str(folder / "cache"))
@@ -325,6 +326,8 @@ def kill_and_run_again(made: Made, out: Path, moment: float, folder: Path) -> in
         # A worker may have finished its shard after the command was killed.
         assert found >= done, "shards that were finished are not made again"
     assert contents(out) == made.files
+    verified = papermoth("verify", out, cwd=made.folder)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
     assert_no_orphans()
     left = [path.name for path in out.parent.iterdir() if path.name.startswith(f".{out.name}")]
     assert left in ([], [f".{out.name}.lock"])

@@ -330,6 +330,25 @@ def test_one_file_and_other_list_types(clean, tokenizer: Path, tmp_path: Path) -
     assert "not checked  noise not repeated: there is one part, and no text comes twice" in text
 
 
+def test_ids_that_only_later_parts_have_are_no_fault(tmp_path: Path) -> None:
+    """Without a tokenizer the vocabulary is as large as the largest id of all."""
+    early, late = masked(300, seed=3), masked(300, seed=4)
+    known = vocabulary().size
+    for row, labels in enumerate(late["labels"]):
+        place = next(p for p, label in enumerate(labels) if label != IGNORE)
+        labels[place] = known + row
+    code, text = said(written(tmp_path / "set", early, late))
+    assert code == 0, text
+
+
+def test_an_id_that_no_tokenizer_has(tmp_path: Path) -> None:
+    rows = masked(300, seed=3)
+    place = next(p for p, label in enumerate(rows["labels"][7]) if label != IGNORE)
+    rows["labels"][7][place] = 2**31 - 1
+    code, text = said(written(tmp_path / "set", rows))
+    assert code == 1 and "labels: part-0.parquet, row 7, position" in text
+
+
 def test_a_tokenizer_beside_the_set_is_found(clean, tmp_path: Path) -> None:
     folder = written(tmp_path / "set", *clean)
     trained("wordpiece").save_pretrained(folder / "tokenizer")
