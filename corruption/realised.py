@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from corruption.ragged import Batch, Int32, Ragged
 from corruption.schema import IGNORE, PATTERNS
@@ -29,15 +30,17 @@ def realised(before: Batch, after: Batch, vocabulary: Vocabulary) -> dict[str, i
     found = {
         "rows": len(before),
         "tokens": len(before.tokens.values),
-        "choosable": int((vocabulary.fixed[before.tokens.values] == 0).sum()),
+        "choosable": _choosable(before.tokens.values, vocabulary.fixed),
         "input_tokens": len(tokens),
     }
     if vocabulary.mask is not None:
-        found["hidden"] = int((tokens == vocabulary.mask).sum())
+        found["hidden"] = _equal(tokens, vocabulary.mask)
     if vocabulary.sentinels:
         found["sentinels"] = int(np.isin(tokens, np.array(vocabulary.sentinels, np.int32)).sum())
     if "labels" in columns and after.aligned("labels"):
-        found |= _labelled(tokens, columns["labels"].values, vocabulary.mask)
+        mask = -1 if vocabulary.mask is None else vocabulary.mask
+        counts = _labelled(tokens, columns["labels"].values, mask)
+        found |= dict(zip(("labelled", "random", "kept"), map(int, counts)))
     if "origin" in columns:
         found |= _edited(before.tokens, columns["origin"])
     for column, name in (("targets", "target_tokens"), ("positive", "positive_tokens")):
@@ -51,12 +54,32 @@ def realised(before: Batch, after: Batch, vocabulary: Vocabulary) -> dict[str, i
     return found
 
 
-def _labelled(tokens: Int32, labels: Int32, mask: int | None) -> dict[str, int]:
-    asked = labels != IGNORE
-    shown, wanted = tokens[asked], labels[asked]
-    kept = shown == wanted
-    other = ~kept if mask is None else ~kept & (shown != mask)
-    return {"labelled": len(shown), "random": int(other.sum()), "kept": int(kept.sum())}
+@njit(cache=True, nogil=True)
+def _choosable(tokens: Int32, fixed: npt.NDArray[np.uint8]) -> int:
+    count = 0
+    for token in tokens:
+        count += 1 - fixed[token]
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _equal(tokens: Int32, number: int) -> int:
+    count = 0
+    for token in tokens:
+        count += token == number
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _labelled(tokens: Int32, labels: Int32, mask: int) -> tuple[int, int, int]:
+    """Positions with a label, and of these those where another token stands (not the mask) and the token itself."""
+    asked, other, kept = 0, 0, 0
+    for i in range(len(tokens)):
+        if labels[i] != IGNORE:
+            asked += 1
+            kept += tokens[i] == labels[i]
+            other += (tokens[i] != labels[i]) & (tokens[i] != mask)
+    return asked, other, kept
 
 
 def _edited(passages: Ragged, origin: Ragged) -> dict[str, int]:

@@ -28,7 +28,7 @@ from corruption.ragged import Batch, Ragged
 from corruption.realised import realised
 from corruption.schema import COLUMNS, REASONS
 from corruption.vocabulary import Vocabulary
-from pipelines.data_set import DATA, VALIDATION, schema_of
+from pipelines.data_set import DATA, IDS, VALIDATION, schema_of
 from pipelines.data_set_texts import Texts
 from pipelines.foreign import attach, stored_columns
 from pipelines.generate_folder import MADE, RECORDS
@@ -148,11 +148,16 @@ def _parquet(
         for batch, address in examples:
             framed = frame(batch)
             columns = {
-                name: pa.array(framed[name].values) if COLUMNS[name].per == "row" else framed[name].to_arrow()
+                name: pa.array(framed[name].values) if COLUMNS[name].per == "row" else _ids(framed[name])
                 for name in work.frame.columns
             }
             writer.write_table(pa.table({**address, **columns}, schema=schema), row_group_size=max(1, len(batch)))
     return buffer.getvalue()
+
+
+def _ids(column: Ragged) -> pa.Array:
+    """A row group's column; it is far from 2 ** 31 tokens."""
+    return pa.ListArray.from_arrays(pa.array(column.offsets, pa.int32()), pa.array(column.values), type=IDS)
 
 
 def _jsonl(examples: Iterator[tuple[Batch, dict[str, Any]]], work: Work) -> bytes:

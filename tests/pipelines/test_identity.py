@@ -99,7 +99,7 @@ def test_a_default_hashes_like_the_same_value_written_out(of):
 
 
 def test_the_order_of_steps_is_part_of_it(of):
-    a, b = "{kind: mask, name: a}", "{kind: mask, name: b}"
+    a, b = "{kind: mask}", "{kind: rotate}"
     one, other = of(f"corruption=[{a}, {b}]"), of(f"corruption=[{b}, {a}]")
     assert differing(one, other) == ["corruption"]
 

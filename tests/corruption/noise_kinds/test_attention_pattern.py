@@ -159,7 +159,7 @@ def test_passages_of_one_token_are_refused_beforehand():
 
 
 def test_segments_of_a_sentence_pair_and_of_a_pattern_do_not_go_together():
-    with pytest.raises(InputError, match="word_start"):
+    with pytest.raises(InputError, match="'segment', as 'sentence_pair' before it does"):
         Chain((SentencePair(), AttentionPattern()))
     with pytest.raises(InputError) as raised:
         Chain((SentencePair("sop"), AttentionPattern()))

@@ -170,7 +170,7 @@ def test_A_19_a_missing_mask_token_is_named_with_what_needs_it():
 def test_what_it_asks_for():
     step = parse_step({"kind": "insert_random", "rate": 0.6, "mask_share": 0.5, "count": "bernoulli"})
     assert step == InsertRandom(0.6, 0.5, "bernoulli")
-    assert step.needs() == ("tokens",) and step.moves and step.breaks == () and step.provides == ()
+    assert step.needs() == ("tokens",) and step.moves and step.breaks == ("labels",) and step.provides == ()
 
 
 def test_golden_bytes():

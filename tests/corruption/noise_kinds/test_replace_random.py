@@ -124,7 +124,7 @@ def test_what_it_asks_for():
     step = parse_step({"kind": "replace_random", "rate": 0.6, "unit": "word"})
     assert step == ReplaceRandom(0.6, "word", "exact")
     assert step.needs() == ("tokens", "word_start") and ReplaceRandom().needs() == ("tokens",)
-    assert step.bounds(17) == {"tokens": 17} and not step.moves and step.breaks == () and step.provides == ()
+    assert step.bounds(17) == {"tokens": 17} and not step.moves and step.breaks == ("labels",) and step.provides == ()
     step.check(VOCABULARY)
     assert len(VOCABULARY.pool) == SIZE - len(SPECIAL)
 
