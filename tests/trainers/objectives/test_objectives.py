@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from corruption.errors import InputError
+from corruption.frames import FRAMES
 from corruption.schema import COLUMNS, IGNORE
 from tests.trainers import tiny
 from trainers.collectives import World
@@ -15,7 +16,7 @@ from trainers.models.masked_lm import MaskedLM
 from trainers.objectives import PLACES, objective
 from trainers.objectives.columns import OBJECTIVE_COLUMNS
 
-ALL = sorted(OBJECTIVE_COLUMNS)
+ALL = sorted(PLACES)
 
 
 class Spy(dict):
@@ -43,8 +44,18 @@ def built(kind):
     return task, task.build(tiny.spec(), tiny.VOCABULARY, max_tokens=tiny.TOKENS, seed=0).eval()
 
 
-def test_every_row_of_the_table_has_a_class_and_the_other_way_round():
-    assert set(PLACES) == set(OBJECTIVE_COLUMNS)
+def test_every_class_has_a_row_in_the_table_and_a_row_without_one_cannot_be_trained():
+    assert set(PLACES) <= set(OBJECTIVE_COLUMNS)
+    for kind in set(OBJECTIVE_COLUMNS) - set(PLACES):
+        with pytest.raises(InputError, match=f"'{kind}' cannot be trained yet; choose one of {', '.join(PLACES)}, or"):
+            objective(kind)
+
+
+def test_the_data_side_of_every_row_fits_its_frame():
+    for kind, data in OBJECTIVE_COLUMNS.items():
+        frame = FRAMES[data.frame](data.columns)
+        assert set(data.columns) <= set(FRAMES[data.frame]().columns), kind
+        assert set(data.counted.values()) <= set(frame.columns), kind
 
 
 @pytest.mark.parametrize("kind", ALL)
