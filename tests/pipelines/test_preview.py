@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from pipelines.preview_text import row_lines
 from pipelines.recipe import load_recipe
 from tests.pipelines.small_tokenizers import byte_level, wordpiece
 
+ROOT = Path(__file__).parents[2]
 RECIPE = """\
 seed: 3
 corpus: {source: %s, documents: line, max_tokens: 32}
@@ -76,12 +79,23 @@ came to   5 of 17 tokens labelled, rate 0.2941, hidden 0.600, random
 """
 
 
-def test_colours_on_a_terminal(recipe_file, monkeypatch):
+def test_colours_on_a_terminal(recipe_file):
+    """In a process of its own: what a terminal can do is read from the environment, once."""
     plain = shown(load_recipe(recipe_file), rows=2)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    coloured = shown(load_recipe(recipe_file), rows=2)
+    code = (
+        "import sys; from pipelines.preview import preview; from pipelines.recipe import load_recipe; "
+        "preview(load_recipe(sys.argv[1]), rows=2, width=70, file=sys.stdout)"
+    )
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TTY_COMPATIBLE")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(recipe_file)],
+        env={**kept, "FORCE_COLOR": "1", "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    coloured = done.stdout
     assert "\x1b[1;37;41m[MASK]\x1b[0m" in coloured and "\x1b[1;30;43m~,~\x1b[0m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
