@@ -39,8 +39,8 @@ def realised(before: Batch, after: Batch, vocabulary: Vocabulary) -> dict[str, i
         found["sentinels"] = int(np.isin(tokens, np.array(vocabulary.sentinels, np.int32)).sum())
     if "labels" in columns and after.aligned("labels"):
         mask = -1 if vocabulary.mask is None else vocabulary.mask
-        counts = _labelled(tokens, columns["labels"].values, mask)
-        found |= dict(zip(("labelled", "random", "kept"), map(int, counts)))
+        asked = _labelled(tokens, columns["labels"].values, mask)
+        found |= dict(zip(("labelled", "random", "kept"), map(int, asked)))
     if "origin" in columns:
         found |= _edited(before.tokens, columns["origin"])
     for column, name in (("targets", "target_tokens"), ("positive", "positive_tokens")):
