@@ -15,6 +15,7 @@ from corruption.frames import FRAMES
 from corruption.schema import COLUMNS
 from pipelines.data_set import (
     FORMAT,
+    IDS,
     MANIFEST,
     SPLITS,
     BrokenDataSet,
@@ -56,7 +57,7 @@ def test_schema_of_every_frame() -> None:
         assert [schema.field(name).type for name in schema.names[:3]] == [pa.uint64(), pa.int32(), pa.int32()]
         for name in frame().columns:
             one = COLUMNS[name].per == "row"
-            assert schema.field(name).type == (pa.int32() if one else pa.list_(pa.int32()))
+            assert schema.field(name).type == (pa.int32() if one else IDS) and not schema.field(name).nullable
 
 
 def test_names_sort_as_they_are_numbered() -> None:
