@@ -1,4 +1,4 @@
-"""What tests of this folder share: one Ray, which takes seconds to start, and one small run."""
+"""What tests of this folder share: one Ray, which takes seconds to start, one small run, one store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipelines.job import Job
+from pipelines.recipe import Recipe
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +29,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Job:
     job = small_job(folder, small_recipe(folder, write_corpus(folder / "corpus.txt")))
     finish(job)
     return job
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    """A recipe over a small store that is made. Share it, alter nothing."""
+    from tests.pipelines.generated import stored_recipe
+
+    return stored_recipe(tmp_path_factory.mktemp("prepared"))

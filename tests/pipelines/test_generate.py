@@ -33,7 +33,6 @@ from tests.pipelines.generated import (
     generate_here,
     made_up_work,
     never,
-    stored_recipe,
 )
 from tests.pipelines.small_run import Heard, prepare_here, small_recipe, write_corpus
 
@@ -41,11 +40,6 @@ from tests.pipelines.small_run import Heard, prepare_here, small_recipe, write_c
 @pytest.fixture(autouse=True)
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    return stored_recipe(tmp_path_factory.mktemp("prepared"))
 
 
 def rows_of(data: DataSet, split: str) -> list[dict]:

@@ -25,7 +25,6 @@ from tests.pipelines.generated import (
     contents,
     generate_here,
     made_up_work,
-    stored_recipe,
 )
 from tests.pipelines.small_run import Heard
 from tests.pipelines.synthetic import VOCABULARY
@@ -34,11 +33,6 @@ from tests.pipelines.synthetic import VOCABULARY
 @pytest.fixture(autouse=True)
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    return stored_recipe(tmp_path_factory.mktemp("prepared"))
 
 
 @pytest.mark.parametrize(

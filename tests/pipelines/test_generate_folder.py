@@ -20,7 +20,6 @@ from tests.pipelines.generated import (
     generate_here,
     make_here,
     never,
-    stored_recipe,
 )
 from tests.pipelines.small_run import Heard
 
@@ -30,12 +29,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    return stored_recipe(tmp_path_factory.mktemp("prepared"))
-
-
-def test_foreign_folders_and_files_arenever_touched(prepared: Recipe, tmp_path: Path) -> None:
+def test_foreign_folders_and_files_are_never_touched(prepared: Recipe, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear reader")
     (tmp_path / "file").write_text("text")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from pipelines.data_set import DataSet
 from pipelines.generate import generate
 from pipelines.recipe import Recipe
 from tests.pipelines.generated import contents, generate_here
+from tests.pipelines.hunting import hunted
 from tests.pipelines.small_run import Heard, small_recipe, write_corpus
 
 
@@ -46,36 +44,8 @@ def test_killed_workers_are_retried_and_leave_the_same_bytes(
     """Each worker that is killed was making a shard, whose result came all the same: Ray ran its task again."""
     recipe, made = plain
     monkeypatch.chdir(made.folder.parent)
-    killed: list[int] = []
-    over = threading.Event()
-
-    def hunt() -> None:
-        while not over.is_set() and len(killed) < 3:
-            for process in shard_workers():
-                if process.pid not in killed:
-                    process.kill()
-                    killed.append(process.pid)
-            time.sleep(0.005)
-
-    hunter = threading.Thread(target=hunt)
-    hunter.start()
-    try:
+    with hunted("_make_shards", 3) as killed:
         options = {"epochs": 12, "copies": 2, "tokens": 4096, "workers": 2}
         data = generate(recipe, out=tmp_path / "out", console=Heard().console, **options)
-    finally:
-        over.set()
-        hunter.join()
     assert contents(data.folder) == contents(made.folder)
     assert killed, "no worker was there to be killed: the test shows nothing"
-
-
-def shard_workers() -> list[psutil.Process]:
-    """Our own Ray's worker processes that are making shards now; an idle one has another title."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if any("_make_shards" in part for part in process.cmdline()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found

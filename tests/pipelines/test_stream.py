@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
 
 from pipelines import stream
 from pipelines.plan import Address, Plan
 from pipelines.window import Feed
+from tests.pipelines.hunting import hunted
 from tests.pipelines.synthetic import digest, plan_and_feed, reference, write_store
 
 STEPS, LANES = 40, 3
@@ -78,39 +77,10 @@ def test_every_step_has_the_plans_microbatches(
 def test_a_killed_data_worker_changes_nothing(local_ray: None, tmp_path: Path) -> None:
     """The first worker processes that are seen reading windows are killed as they read; Ray runs their tasks again."""
     plan, feed = plan_and_feed(write_store(tmp_path, shards=4), lanes=LANES, window_row_groups=1, seed=11)
-    killed: list[int] = []
-    over = threading.Event()
-
-    def hunt() -> None:
-        while not over.is_set() and len(killed) < 2:
-            for process in window_workers():
-                if process.pid not in killed:
-                    process.kill()
-                    killed.append(process.pid)
-            time.sleep(0.005)
-
-    hunter = threading.Thread(target=hunt)
-    hunter.start()
-    try:
+    with hunted("_read_windows", 2) as killed:
         got = consume(plan, feed, 2, 0, chunk=1)
-    finally:
-        over.set()
-        hunter.join()
     assert got == expected(plan, feed)
     assert killed, "no worker was there to be killed: the test shows nothing"
-
-
-def window_workers() -> list[psutil.Process]:
-    """Our own Ray's worker processes that are reading windows now; an idle one has another title."""
-    mine = psutil.Process().children(recursive=True)
-    return [process for process in mine if any("_read_windows" in part for part in _command(process))]
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 def test_a_lost_window_is_noticed(local_ray: None, run: tuple[Plan, Feed]) -> None:
