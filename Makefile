@@ -25,6 +25,7 @@ lint: $(MADE)
 
 bench: $(MADE)
 	$(BIN)/python benchmarks/mask.py
+	$(BIN)/python benchmarks/corruptions.py
 	$(BIN)/python benchmarks/stream.py
 
 # torch comes first and alone: on machines where its CPU build is the only one at hand, a resolver that sees it last may
