@@ -63,6 +63,12 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([*ADDRESS, *(pa.field(name, kinds[COLUMNS[name].per], nullable=False) for name in columns)])
 
 
+def _kinds(schema: pa.Schema) -> list[tuple[str, bool, pa.DataType]]:
+    """Name, whether it is a list, and type of what it holds: other writers say of every column that it may be null."""
+    lists = [pa.types.is_list(field.type) for field in schema]
+    return [(f.name, many, f.type.value_type if many else f.type) for f, many in zip(schema, lists)]
+
+
 def shard_name(split: str, number: int, total: int, files: str) -> str:
     """How shard `number` of a split is called: train-00003-of-00012.parquet."""
     return f"{split}-{number:05d}-of-{total:05d}.{files}"
@@ -160,7 +166,7 @@ class DataSet:
     def _parquet(self, path: Path, names: list[str]) -> Iterator[pa.Table]:
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                if not file.schema_arrow.equals(self.schema):
+                if _kinds(file.schema_arrow) != _kinds(self.schema):
                     raise _damaged(path, f"its columns are {', '.join(file.schema_arrow.names)}")
                 for number in range(file.num_row_groups):
                     yield file.read_row_group(number, columns=names, use_threads=False).select(names)
