@@ -8,13 +8,16 @@ MADE   := $(VENV)/.installed
 export HF_HUB_OFFLINE = 1
 export DO_NOT_TRACK = 1
 
+# Two processes, each with whole files, in the order in which tests/conftest.py puts them.
+BOTH = --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
 .PHONY: demo test soak lint bench clean
 
 demo: $(MADE)
 	$(BIN)/papermoth demo
 
 test: $(MADE)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(BOTH)
 
 soak: $(MADE)
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --timeout=3600 -m "soak or not soak"

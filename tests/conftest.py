@@ -5,6 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: the first example pays for compiling a kernel.
@@ -28,3 +29,8 @@ def _source_digest() -> str:
 # Numba's disk cache looks at the file of a kernel only, not at the files whose functions it inlines: after an edit of
 # spans.py the old machine code of mask_rows would be tested. So each state of the sources has a cache of its own.
 os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"papermoth-kernels-{_source_digest()}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that the processes of a test run end together."""
+    items.sort(key=lambda item: "end_to_end" not in item.path.parts)

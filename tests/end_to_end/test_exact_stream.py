@@ -10,7 +10,7 @@ from tests.end_to_end.tiny import digests, losses, papermoth, write_recipe
 
 @pytest.mark.timeout(400)
 def test_two_trainers_and_two_corruptors_eat_the_same_bytes(undisturbed: Made) -> None:
-    recipe = write_recipe(undisturbed.folder / "tiny.yaml", undisturbed.corpus, trainers=2, corruptors=2)
+    recipe = write_recipe(undisturbed.folder / "two.yaml", undisturbed.corpus, trainers=2, corruptors=2)
     done = papermoth("pretrain", recipe, "--out", "two", cwd=undisturbed.folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "reusing the store" in done.stdout
@@ -24,19 +24,16 @@ def test_two_trainers_and_two_corruptors_eat_the_same_bytes(undisturbed: Made) -
 
 
 def test_a_finished_run_started_again_does_nothing(undisturbed: Made) -> None:
-    recipe = write_recipe(undisturbed.folder / "tiny.yaml", undisturbed.corpus)
     before = sorted(path.name for path in (undisturbed.run / "checkpoints").iterdir())
-    done = papermoth("pretrain", recipe, "--out", "one", cwd=undisturbed.folder)
+    done = papermoth("pretrain", undisturbed.recipe, "--out", "one", cwd=undisturbed.folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "already at step 50 of 50" in done.stdout
     assert sorted(path.name for path in (undisturbed.run / "checkpoints").iterdir()) == before
 
 
 def test_another_identity_is_refused_by_key(undisturbed: Made) -> None:
-    recipe = write_recipe(undisturbed.folder / "tiny.yaml", undisturbed.corpus)
-    done = papermoth(
-        "pretrain", recipe, "--out", "one", "--set", "train.learning_rate=0.5", cwd=undisturbed.folder
-    )
+    other = ("--set", "train.learning_rate=0.5")
+    done = papermoth("pretrain", undisturbed.recipe, "--out", "one", *other, cwd=undisturbed.folder)
     assert done.returncode == 2
     assert "train.learning_rate (0.001 there, 0.5 now)" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

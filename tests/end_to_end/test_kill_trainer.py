@@ -16,7 +16,7 @@ EVERY = 10
 @pytest.mark.timeout(500)
 def test_sigkill_of_one_of_two_trainers(undisturbed: Made) -> None:
     folder = undisturbed.folder
-    recipe = write_recipe(folder / "tiny.yaml", undisturbed.corpus, trainers=2, checkpoint_every=EVERY)
+    recipe = write_recipe(folder / "killed.yaml", undisturbed.corpus, trainers=2, checkpoint_every=EVERY)
     run = folder / "killed"
     with started("pretrain", recipe, "--out", run, cwd=folder) as process:
         # After the first checkpoint and some steps into the next interval.

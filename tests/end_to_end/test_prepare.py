@@ -19,12 +19,12 @@ def contents(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """About eight megabytes of text in a few files, so that there are several parts to be cut off between."""
+    """About six megabytes of text in a few files, so that there are several parts to be cut off between."""
     folder = tmp_path_factory.mktemp("prepare")
     small = write_corpus(folder / "small")
     text = "\n\n".join(path.read_text("utf-8") for path in sorted(small.iterdir()))
     (folder / "corpus").mkdir()
-    for number in range(8):
+    for number in range(6):
         body = "\n\n".join(f"{number}.{i}\n{text}" for i in range(1 + 1_000_000 // len(text)))
         (folder / "corpus" / f"{number}.txt").write_text(body, encoding="utf-8")
     return folder

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.data_set import partial_of
-from tests.end_to_end.tiny import papermoth, write_corpus, write_recipe
+from tests.end_to_end.conftest import Prepared
+from tests.end_to_end.tiny import papermoth
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,10 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    folder = tmp_path_factory.mktemp("verify")
-    recipe = write_recipe(folder / "tiny.yaml", write_corpus(folder / "corpus"))
-    done = papermoth("generate", recipe, "--out", "data/tiny", "--epochs", "2", cwd=folder)
+def made(prepared: Prepared) -> Made:
+    done = papermoth("generate", prepared.recipe, "--out", "data/tiny", "--epochs", "2", cwd=prepared.folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    return Made(folder, folder / "data" / "tiny")
+    return Made(prepared.folder, prepared.folder / "data" / "tiny")
 
 
 def test_a_clean_set_ends_with_0_and_a_line_a_law(made: Made) -> None:
