@@ -192,12 +192,16 @@ def job(rows: int, task: Any, corruptors: int, kill: Once | None) -> list[Any]:
     return made
 
 
-SETTINGS = [
-    (1, False),
-    (2, True),
-    pytest.param(2, False, marks=pytest.mark.soak),
-    pytest.param(1, True, marks=pytest.mark.soak),
+SETTINGS = [(2, True), *(pytest.param(*case, marks=pytest.mark.soak) for case in ((1, False), (1, True), (2, False)))]
+"""(workers, whether one is killed)"""
+
+STREAMS = [
+    pytest.param(*setting, tokens, marks=() if setting == (2, True) and tokens == 1024 else pytest.mark.soak)
+    for setting in ((1, False), (1, True), (2, False), (2, True))
+    for tokens in (1024, 4096)
 ]
+"""The same, each with two sizes of microbatches."""
+
 PART, ALL = 150, pytest.param(None, marks=pytest.mark.soak)
 """How many passages the doors take that Python calls row by row."""
 
@@ -240,19 +244,7 @@ def column_of(column: pa.ChunkedArray, name: str) -> Ragged:
     return Ragged.of(column.to_numpy(), np.arange(len(column) + 1))
 
 
-@pytest.mark.parametrize(
-    ("corruptors", "killed", "microbatch_tokens"),
-    [
-        (1, False, 1024),
-        (2, True, 4096),
-        *(
-            pytest.param(corruptors, killed, tokens, marks=pytest.mark.soak)
-            for corruptors, killed in ((1, False), (1, True), (2, False), (2, True))
-            for tokens in (1024, 4096)
-            if (corruptors, killed, tokens) not in ((1, False, 1024), (2, True, 4096))
-        ),
-    ],
-)
+@pytest.mark.parametrize(("corruptors", "killed", "microbatch_tokens"), STREAMS)
 def test_stream(prepared, expected, local_ray, tmp_path, corruptors, killed, microbatch_tokens):
     """The windows of one epoch, as the stream's tasks read them."""
     store, tokenizer = prepared

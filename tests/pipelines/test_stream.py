@@ -66,7 +66,10 @@ def expected(plan: Plan, feed: Feed, first: int = 0) -> dict[tuple[int, int], tu
 
 
 # Two trainers share three lanes unevenly; the resumes begin inside a window, and on another number of trainers.
-@pytest.mark.parametrize(("trainers", "first"), [(1, 0), (2, 0), (3, 0), (2, 7), (3, 23), (1, 31)])
+@pytest.mark.parametrize(
+    ("trainers", "first"),
+    [(2, 0), (3, 23), (1, 31), *(pytest.param(*case, marks=pytest.mark.soak) for case in ((1, 0), (3, 0), (2, 7)))],
+)
 def test_every_step_has_the_plans_microbatches(
     local_ray: None, run: tuple[Plan, Feed], trainers: int, first: int
 ) -> None:
