@@ -83,7 +83,7 @@ def prepare(
     fresh: Fresh = False,
     strict: Strict = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Most tasks at a time; one a core if not given.")
+        int | None, typer.Option(min=1, help="Cores to keep busy; all here if not given.")
     ] = None,
     address: Address = None,
     log: Log = "text",
@@ -158,7 +158,7 @@ def generate(
         bool, typer.Option("--overwrite", help="Replace another data set there, once this one is complete.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Most tasks at a time; one a core if not given.")
+        int | None, typer.Option(min=1, help="Cores to keep busy; all here if not given.")
     ] = None,
     address: Address = None,
     log: Log = "text",

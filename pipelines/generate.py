@@ -33,11 +33,14 @@ from pipelines.generator import open_generator
 from pipelines.generator_replace import Replacing, actors
 from pipelines.out_folder import alone, located
 from pipelines.prepare import prepare
-from pipelines.ray_session import PLUMBING, RaySession
+from pipelines.ray_session import PLUMBING, RaySession, on_cores
 from pipelines.readable import amount, counted, shown
 from pipelines.recipe import Recipe
 from pipelines.recipe_text import name_only
 from pipelines.store import digest_of
+
+LONG_TOKENS = 1 << 24
+"""Tokens for each core from which on a job is long: more than a second of work."""
 
 
 def generate(
@@ -58,8 +61,8 @@ def generate(
     """Write the recipe's data set, go on with it where it was, or find it there; prepares the store where missing.
 
     generator: folder or hub name of a masked language model that replaces the labelled tokens by its samples at
-    `temperature` (None: 1); see `generator_replace`. workers: most shards at a time (None: one a core here, or one a
-    GPU of a generator's; as Ray sees fit on a cluster). tokens: of passages in a shard (None: by the store's size).
+    `temperature` (None: 1); see `generator_replace`. workers: cores to keep busy, or a generator's copies (None: all
+    cores here, or one copy a GPU; as Ray sees fit on a cluster). tokens: of passages in a shard (None: by the store's size).
     overwrite: replace another data set once this one is complete.
     Raises InputError for what the user can correct, JobFailed when the disk is full or a stored shard is damaged.
     """
@@ -102,7 +105,8 @@ def generate(
             session.start()
             if workers is None and address is None:
                 workers = os.cpu_count()
-            _run(missing, work, folder, len(pieces), workers, console)
+            tokens = report.store.train.tokens * copies * epochs * len(missing) // len(pieces)
+            _run(missing, work, folder, tokens, len(pieces), workers, console)
         with _writing(folder, _kept(len(pieces), len(pieces))):
             finish(folder, pieces, work, about, recipe, report)
         made = open_data_set(folder)
@@ -165,14 +169,23 @@ def _record(piece: Piece, work: Work) -> dict[str, Any] | None:
     return record if whole and record.pop("request", None) == work.identity else None
 
 
-def _run(pieces: Sequence[Piece], work: Work, folder: Path, total: int, workers: int | None, console: Console) -> None:
-    """Make the shards. Raises InputError or JobFailed for the first that cannot be made."""
+def _run(
+    pieces: Sequence[Piece],
+    work: Work,
+    folder: Path,
+    tokens: int,
+    total: int,
+    workers: int | None,
+    console: Console,
+) -> None:
+    """Make the shards, of about `tokens` in all. Raises InputError or JobFailed for the first that cannot be made."""
     import cloudpickle
     import ray.data
 
     table = pa.table({"piece": [cloudpickle.dumps(piece) for piece in pieces]})
     make: Any = _make_shards
-    options: dict[str, Any] = {"fn_kwargs": {"work": work}, "concurrency": workers}
+    long = tokens >= LONG_TOKENS * (workers or 1)
+    options: dict[str, Any] = {"fn_kwargs": {"work": work}, **on_cores(workers, long=long)}
     if work.generator is not None:
         make, options = Replacing, actors(work, len(pieces), workers)
     dataset = (

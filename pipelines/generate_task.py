@@ -28,7 +28,7 @@ from corruption.ragged import Batch, Ragged
 from corruption.realised import realised
 from corruption.schema import COLUMNS, REASONS
 from corruption.vocabulary import Vocabulary
-from pipelines.data_set import DATA, IDS, VALIDATION, schema_of
+from pipelines.data_set import DATA, IDS, VALIDATION, schema_of, writing
 from pipelines.data_set_texts import Texts
 from pipelines.foreign import attach, stored_columns
 from pipelines.generate_folder import MADE, RECORDS
@@ -144,7 +144,7 @@ def _parquet(
     """A Parquet file of one row group for each row group and copy that is read: the same bytes for the same rows."""
     schema = schema_of(work.frame.columns)
     buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, schema, compression="zstd", write_page_checksum=True) as writer:
+    with pq.ParquetWriter(buffer, schema, **writing(work.frame.columns)) as writer:
         for batch, address in examples:
             framed = frame(batch)
             columns = {

@@ -87,6 +87,17 @@ class RaySession:
         self.close()
 
 
+def on_cores(workers: int | None, *, long: bool) -> dict[str, Any]:
+    """Options of `map_batches` for tasks that keep a core busy, on `workers` cores (None: as Ray sees fit).
+
+    Ray Data looks only ten times a second for tasks that have ended. In a long job two tasks therefore share each core,
+    so that none stands idle until the next begins; a short one is done before a second Python has started.
+    """
+    if long:
+        return {"num_cpus": 0.5, "concurrency": workers and 2 * workers}
+    return {"concurrency": workers}
+
+
 def _signal_handlers() -> dict[int, Any]:
     if threading.current_thread() is not threading.main_thread():
         return {}
