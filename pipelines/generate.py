@@ -62,8 +62,8 @@ def generate(
 
     generator: folder or hub name of a masked language model that replaces the labelled tokens by its samples at
     `temperature` (None: 1); see `generator_replace`. workers: cores to keep busy, or a generator's copies (None: all
-    cores here, or one copy a GPU; as Ray sees fit on a cluster). tokens: of passages in a shard (None: by the store's size).
-    overwrite: replace another data set once this one is complete.
+    cores here, or one copy a GPU; as Ray sees fit on a cluster). tokens: of passages in a shard (None: by the store's
+    size). overwrite: replace another data set once this one is complete.
     Raises InputError for what the user can correct, JobFailed when the disk is full or a stored shard is damaged.
     """
     if temperature is not None and generator is None:
@@ -105,8 +105,8 @@ def generate(
             session.start()
             if workers is None and address is None:
                 workers = os.cpu_count()
-            tokens = report.store.train.tokens * copies * epochs * len(missing) // len(pieces)
-            _run(missing, work, folder, tokens, len(pieces), workers, console)
+            due = report.store.train.tokens * copies * epochs * len(missing) // len(pieces)
+            _run(missing, work, folder, due, len(pieces), workers, console)
         with _writing(folder, _kept(len(pieces), len(pieces))):
             finish(folder, pieces, work, about, recipe, report)
         made = open_data_set(folder)

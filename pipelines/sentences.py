@@ -74,9 +74,13 @@ def sentence_starts(text: str) -> list[int]:
 
 def _ends(text: str, match: re.Match[str], start: int) -> bool:
     """Whether stops followed by white space end the sentence that began at `start`."""
-    if any(char in _LINE for char in match["space"]):
+    space = match["space"]
+    if space != " " and any(char in _LINE for char in space):
         return True
-    following = text[match.end() : match.end() + _REACH].lstrip(_OPENERS)
+    end = match.end()
+    if text[end].islower():
+        return False
+    following = text[end : end + _REACH].lstrip(_OPENERS)
     if following[:1].islower():
         return False
     stop = match.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,14 @@ def work(config: dict[str, Any]) -> None:
 
 def _work(config: dict[str, Any]) -> None:
     import ray.train
+
+    job: Job = config["job"]
+    context = ray.train.get_context()
+    rank, trainers = context.get_world_rank(), context.get_world_size()
+    done, cursor = job.resume_point()
+    data = ray.train.get_dataset_shard("train")
+    steps = begun(_steps(data, job.feed(job.plan()), trainers, cursor, done))
+
     import ray.train.torch
 
     from pipelines.held_out_batches import HeldOutBatches
@@ -48,11 +57,8 @@ def _work(config: dict[str, Any]) -> None:
     from trainers.state import TrainState
 
     quiet_transformers()
-    job: Job = config["job"]
     board = config["board"]
     recipe = job.recipe
-    context = ray.train.get_context()
-    rank, trainers = context.get_world_rank(), context.get_world_size()
     device = ray.train.torch.get_device()
     share_cores(context.get_local_world_size())
     world = World.current(device)
@@ -62,7 +68,6 @@ def _work(config: dict[str, Any]) -> None:
     module.to(device)
     found, warnings = checkpoint.latest(job.checkpoints)
     state = checkpoint.load(found, job.identity) if found else None
-    done, cursor = (state.step, Address(*state.cursor)) if state else (0, Address(0, 0, 0))
 
     logger = MetricLogger(job.tracking) if rank == 0 and job.tracking is not None else None
     digests = Digests(Path(job.folder) / DIGESTS, done) if rank == 0 and recipe.tracking.digests else None
@@ -100,11 +105,10 @@ def _work(config: dict[str, Any]) -> None:
         before = evaluate(module, objective, held_out, world)
         if rank == 0:
             log(0, {f"heldout/{name}": value for name, value in before.items()})
-    plan = job.plan()
     outcome = train(
         module,
         objective,
-        _steps(ray.train.get_dataset_shard("train"), job.feed(plan), trainers, cursor, done),
+        steps,
         settings=recipe.train,
         state=state,
         world=world,
@@ -157,6 +161,20 @@ def _steps(iterator: Any, feed: Feed, trainers: int, cursor: Address, first: int
                 lanes.append(Lane(lane, columns, lengths))
         counts = {name: rows[f"step_{name}"][0].as_py() for name in feed.counted}
         yield Step(number, lanes, counts, next_address(rows), rows["step_tokens"][0].as_py())
+
+
+def begun(steps: Iterator[Step]) -> Iterator[Step]:
+    """The same steps; the first is fetched from now on, since a stream takes seconds to start, and so does a model."""
+    thread = ThreadPoolExecutor(1)
+    first = thread.submit(next, steps, None)
+    thread.shutdown(wait=False)
+
+    def all_of_them() -> Iterator[Step]:
+        if (step := first.result()) is not None:
+            yield step
+            yield from steps
+
+    return all_of_them()
 
 
 class Digests:

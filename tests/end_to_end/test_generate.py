@@ -127,17 +127,6 @@ def test_load_dataset_reads_it_by_its_card(made: Made, tmp_path: Path) -> None:
     assert sum(1 for _ in streamed) == manifest["rows"]["validation"]
 
 
-def test_ray_data_reads_it(made: Made) -> None:
-    from pipelines.ray_session import RaySession
-
-    manifest = open_data_set(made.whole).manifest
-    with RaySession(cpus=2) as session:
-        session.start()
-        import ray.data
-
-        assert ray.data.read_parquet(str(made.whole / "data")).count() == sum(manifest["rows"].values())
-
-
 def model_of(whole: Path, folder: Path):
     """A tiny BERT and the tokenizer of the data set."""
     from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, set_seed

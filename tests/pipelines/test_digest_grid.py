@@ -41,7 +41,7 @@ from tests.corruption import block
 
 RECIPE = """
 corpus: {source: "package:gensim/test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2",
-         format: wikipedia, max_tokens: 128, row_group_tokens: 16_384}
+         format: wikipedia, max_tokens: 128, row_group_tokens: 16_384, held_out: 0.45}
 tokenizer: {train: {kind: wordpiece, vocab_size: 4_000, lowercase: true, sentinels: 100, modes: ["[R]", "[S]", "[X]"]}}
 corruption: []
 objective: {kind: seq2seq}

@@ -24,18 +24,36 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, DataSet]:
         return recipe, generate_here(recipe, folder / "plain", epochs=12, copies=2)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("workers", "long"), [(1, False), (2, True)])
 def test_ray_writes_the_bytes_of_the_plain_loop(
-    local_ray: None, plain: tuple[Recipe, DataSet], workers: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    local_ray: None,
+    plain: tuple[Recipe, DataSet],
+    workers: int,
+    long: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    """In a long job as in a short one, which share the cores in other ways."""
     recipe, made = plain
     monkeypatch.chdir(made.folder.parent)
+    monkeypatch.setattr("pipelines.generate.LONG_TOKENS", 1 if long else 1 << 40)
     heard = Heard()
     options = {"epochs": 12, "copies": 2, "tokens": 4096, "workers": workers}
     data = generate(recipe, out=tmp_path / "out", console=heard.console, **options)
     assert contents(data.folder) == contents(made.folder)
     total = len(made.shards())
     assert total > 48 and f"generate  {total}/{total}  100%" in heard.out
+
+
+def test_ray_data_reads_it(local_ray: None, plain: tuple[Recipe, DataSet]) -> None:
+    import ray.data
+
+    made = plain[1]
+    rows = ray.data.read_parquet(str(made.folder / "data"))
+    assert rows.count() == sum(made.manifest["rows"].values())
+    shard = made.read(made.shards("train")[0])
+    read = ray.data.read_parquet(str(made.path(made.shards("train")[0]))).take_all()
+    assert [list(row["input_ids"]) for row in read] == shard["input_ids"].to_pylist()
 
 
 def test_killed_workers_are_retried_and_leave_the_same_bytes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from corruption.schema import IGNORE
 from pipelines import trainer_task
 from pipelines.plan import Address, Plan
 from pipelines.stream import StreamBroken, deal
-from pipelines.trainer_task import Digests, _metric, _steps, work
+from pipelines.trainer_task import Digests, _metric, _steps, begun, work
 from pipelines.window import Feed, read_window
 from tests.pipelines.synthetic import digest, plan_and_feed, reference, write_store
 from trainers.step import Step
@@ -51,6 +52,28 @@ def steps(run: tuple[Plan, Feed], rank: int, trainers: int, first: int, count: i
     cursor = run[0].address_of_step(first)
     found = _steps(Iterating(run, rank, trainers, cursor, count), run[1], trainers, cursor, first)
     return [next(found) for _ in range(count)]
+
+
+def test_the_first_step_is_fetched_before_it_is_asked_for() -> None:
+    asked = threading.Event()
+
+    def source() -> Iterator[Any]:
+        asked.set()
+        yield from (1, 2, 3)
+
+    found = begun(source())
+    assert asked.wait(10)
+    assert list(found) == [1, 2, 3] and list(begun(iter(()))) == []
+
+
+def test_a_stream_that_breaks_at_once_is_told_where_the_first_step_is_due() -> None:
+    def source() -> Iterator[Any]:
+        raise StreamBroken("gone")
+        yield
+
+    found = begun(source())
+    with pytest.raises(StreamBroken, match="gone"):
+        next(found)
 
 
 @pytest.mark.parametrize("trainers", [1, 2, 3])
