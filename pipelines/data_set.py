@@ -64,20 +64,20 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
 
 
 def writing(columns: Sequence[str]) -> dict[str, Any]:
-    """How `schema_of(columns)` is written, as arguments of `ParquetWriter`: what makes the files smaller, and faster.
+    """How `schema_of(columns)` is written, as arguments of `ParquetWriter`: encodings that every reader knows.
 
-    Ids of a text lie with their bytes apart (BYTE_STREAM_SPLIT), since the upper two say little; labels, which are
-    mostly IGNORE, lie plainly; a dictionary of either costs more time and more room. What has few values has one.
+    Ids of a text lie as packed differences, which zstd would not make smaller; labels, mostly IGNORE, lie plainly under
+    zstd. Both write nearly twice as fast as with a dictionary, which only what has few values has.
     """
     tokens = {name: COLUMNS[name].pad for name in columns if COLUMNS[name].per == "token"}
-    apart = [name for name, pad in tokens.items() if pad not in (0, IGNORE)]
-    few = [name for name in (*ADDRESS.names, *columns) if name != "key" and tokens.get(name, 0) == 0]
+    paths = {name: f"{name}.list.element" if name in tokens else name for name in (*ADDRESS.names, *columns)}
+    packed = [paths[name] for name, pad in tokens.items() if pad not in (0, IGNORE)]
     return {
-        "compression": "zstd",
+        "compression": {path: "none" if path in packed else "zstd" for path in paths.values()},
         "write_page_checksum": True,
-        "use_dictionary": few,
-        "column_encoding": {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in apart},
-        "write_statistics": [name for name in (*ADDRESS.names, *columns) if name not in tokens],
+        "use_dictionary": [paths[name] for name in paths if name != "key" and tokens.get(name, 0) == 0],
+        "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+        "write_statistics": [name for name in paths if name not in tokens],
     }
 
 

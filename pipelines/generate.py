@@ -26,7 +26,7 @@ from pipelines.data_set import (
 )
 from pipelines.generate_finish import finish
 from pipelines.generate_folder import MADE, RECORDS, claim, discard, existing, recover, same_request
-from pipelines.generate_plan import Piece
+from pipelines.generate_plan import Piece, tokens_of
 from pipelines.generate_request import bind, of_recipe
 from pipelines.generate_task import Work, attempt, failure, not_written
 from pipelines.generator import open_generator
@@ -37,7 +37,7 @@ from pipelines.ray_session import PLUMBING, RaySession, on_cores
 from pipelines.readable import amount, counted, shown
 from pipelines.recipe import Recipe
 from pipelines.recipe_text import name_only
-from pipelines.store import digest_of
+from pipelines.store import digest_of, open_store
 
 LONG_TOKENS = 1 << 24
 """Tokens for each core from which on a job is long: more than a second of work."""
@@ -105,8 +105,7 @@ def generate(
             session.start()
             if workers is None and address is None:
                 workers = os.cpu_count()
-            due = report.store.train.tokens * copies * epochs * len(missing) // len(pieces)
-            _run(missing, work, folder, due, len(pieces), workers, console)
+            _run(missing, work, folder, len(pieces), workers, console)
         with _writing(folder, _kept(len(pieces), len(pieces))):
             finish(folder, pieces, work, about, recipe, report)
         made = open_data_set(folder)
@@ -169,22 +168,14 @@ def _record(piece: Piece, work: Work) -> dict[str, Any] | None:
     return record if whole and record.pop("request", None) == work.identity else None
 
 
-def _run(
-    pieces: Sequence[Piece],
-    work: Work,
-    folder: Path,
-    tokens: int,
-    total: int,
-    workers: int | None,
-    console: Console,
-) -> None:
-    """Make the shards, of about `tokens` in all. Raises InputError or JobFailed for the first that cannot be made."""
+def _run(pieces: Sequence[Piece], work: Work, folder: Path, total: int, workers: int | None, console: Console) -> None:
+    """Make the shards. Raises InputError or JobFailed for the first that cannot be made."""
     import cloudpickle
     import ray.data
 
     table = pa.table({"piece": [cloudpickle.dumps(piece) for piece in pieces]})
     make: Any = _make_shards
-    long = tokens >= LONG_TOKENS * (workers or 1)
+    long = tokens_of(pieces, open_store(Path(work.store)), work.copies) >= LONG_TOKENS * (workers or 1)
     options: dict[str, Any] = {"fn_kwargs": {"work": work}, **on_cores(workers, long=long)}
     if work.generator is not None:
         make, options = Replacing, actors(work, len(pieces), workers)
