@@ -26,6 +26,7 @@ EVERY = 10
 """Steps between two checkpoints."""
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(500)
 def test_terminated_then_resumed_on_two_trainers_of_which_one_is_killed(undisturbed: Made) -> None:
     folder = undisturbed.folder
@@ -47,7 +48,6 @@ def test_terminated_then_resumed_on_two_trainers_of_which_one_is_killed(undistur
     assert_it_ended_as(undisturbed, run)
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(500)
 def test_sigkill_of_one_of_two_trainers(undisturbed: Made) -> None:
     recipe = write_recipe(undisturbed.folder / "killed.yaml", undisturbed.corpus, trainers=2, checkpoint_every=EVERY)

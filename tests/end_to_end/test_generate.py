@@ -387,6 +387,7 @@ def remount(folder: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_full_disk_is_one_line_and_the_finished_shards_stay(made: Made, tmp_path: Path) -> None:
     size = sum(map(len, made.files.values())) / 2**20

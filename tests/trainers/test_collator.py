@@ -73,7 +73,8 @@ def test_batches_of_any_size_hold_the_bytes_of_the_stage(size):
 
 
 @pytest.mark.parametrize(
-    ("context", "persistent"), [("fork", False), ("fork", True), ("spawn", True), ("forkserver", True)]
+    ("context", "persistent"),
+    [("fork", False), ("fork", True), ("spawn", True), pytest.param("forkserver", True, marks=pytest.mark.soak)],
 )
 def test_workers_see_the_epoch_however_they_are_started(context, persistent):
     collator = Collator(MASKING, VOCABULARY)
