@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,11 +24,12 @@ from pipelines.data_set import (
     open_data_set,
     partial_of,
 )
+from pipelines.disk import writing
 from pipelines.generate_finish import finish
 from pipelines.generate_folder import MADE, RECORDS, claim, discard, existing, recover, same_request
 from pipelines.generate_plan import Piece, tokens_of
 from pipelines.generate_request import bind, of_recipe
-from pipelines.generate_task import Work, attempt, failure, not_written
+from pipelines.generate_task import Work, attempt, failure
 from pipelines.generator import open_generator
 from pipelines.generator_replace import Replacing, actors
 from pipelines.out_folder import alone, located
@@ -74,7 +75,7 @@ def generate(
     folder = located(out)
     cpus = None if address is not None else (workers or os.cpu_count() or 1) + PLUMBING
     with ExitStack() as stack:
-        with _writing(folder):
+        with writing(f"--out {folder}"):
             stack.enter_context(alone(folder))
             recover(folder)
         there = existing(folder, overwrite=overwrite)
@@ -95,7 +96,7 @@ def generate(
             console.say(f"the data set {shown(folder)} is there already: {_amount(there)}")
             return there
         _warn_of_weights(recipe, console)
-        with _writing(folder):
+        with writing(f"--out {folder}"):
             claim(folder, work.identity, overwrite=overwrite)
             missing = _missing(pieces, work)
         found = len(pieces) - len(missing)
@@ -106,7 +107,7 @@ def generate(
             if workers is None and address is None:
                 workers = os.cpu_count()
             _run(missing, work, folder, len(pieces), workers, console)
-        with _writing(folder, _kept(len(pieces), len(pieces))):
+        with writing(f"--out {folder}", _kept(len(pieces), len(pieces))):
             finish(folder, pieces, work, about, recipe, report)
         made = open_data_set(folder)
         console.done("generate", shards=len(pieces), tokens=sum(made.manifest["tokens"].values()))
@@ -233,12 +234,3 @@ def _amount(made: DataSet) -> str:
     rows = " and ".join(f"{n:,} {split} rows" for split, n in made.manifest["rows"].items())
     size = sum(shard["bytes"] for shard in made.shards())
     return f"{rows} in {counted(len(made.shards()), 'shard')}, {amount(size, 'B')}"
-
-
-@contextmanager
-def _writing(folder: Path, done: str = "") -> Iterator[None]:
-    """A failed write becomes the one line that says so."""
-    try:
-        yield
-    except OSError as error:
-        raise not_written(error, folder, done) from error

@@ -6,7 +6,6 @@ that counts; a retried one writes the same bytes again.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
@@ -30,6 +29,7 @@ from corruption.schema import COLUMNS, REASONS
 from corruption.vocabulary import Vocabulary
 from pipelines.data_set import DATA, IDS, VALIDATION, schema_of, writing
 from pipelines.data_set_texts import Texts
+from pipelines.disk import not_written
 from pipelines.foreign import attach, stored_columns
 from pipelines.generate_folder import MADE, RECORDS
 from pipelines.generate_plan import Piece, sources_of
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 Rewrite = Callable[[Batch, Mapping[str, Ragged], Piece, Counter[str]], Mapping[str, Ragged]]
 """What is written instead of the framed columns of a batch; it counts what it did."""
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-DENIED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @dataclass(frozen=True)
@@ -199,14 +196,4 @@ def failure(fault: str, folder: Path, done: str = "") -> Exception:
         return InputError(*told["input"])
     if "failed" in told:
         return JobFailed(told["failed"])
-    return not_written(OSError(told["errno"], told["why"]), folder, done)
-
-
-def not_written(error: OSError, folder: Path, done: str = "") -> Exception:
-    """A failed write as the command tells it; `done` says what is kept."""
-    why, again = error.strerror or str(error), "run the same command again, which goes on from there"
-    if error.errno in DENIED:
-        return InputError(f"--out {folder}", f"it cannot be written to ({why}){done}", f"allow it and {again}")
-    if error.errno in FULL:
-        return JobFailed(f"--out {folder}: the disk is full ({why}){done}; free some space and {again}")
-    return JobFailed(f"--out {folder}: writing failed ({why}){done}; mend the disk and {again}")
+    return not_written(OSError(told["errno"], told["why"]), f"--out {folder}", done)

@@ -8,7 +8,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ import pyarrow as pa
 from corruption.errors import InputError
 from corruption.vocabulary import Vocabulary
 from pipelines.console import Console
+from pipelines.disk import not_written, writing
 from pipelines.documents import Tally, nothing_usable
 from pipelines.formats.unit import Unit
 from pipelines.held_out import at_least_two_documents
@@ -45,6 +46,8 @@ LONG_BYTES = 16 << 20
 """Text for each core from which on a job is long: some ten seconds of work."""
 WORTH_A_WORD = 0.001
 """Share of characters in scripts without spaces from which a corpus without a words column is warned of."""
+
+_KEPT = "; the parts that are finished are kept"
 
 _PART_SCHEMA = pa.schema(
     [
@@ -126,8 +129,10 @@ def prepare(
         return PrepareReport(store, tokenizer, True, tally)
     if only_look:
         raise _not_prepared(recipe)
-    with alone(folder):
-        _claim(folder, name)
+    with ExitStack() as stack:
+        with writing(f"store {shown(folder)}"):
+            stack.enter_context(alone(folder))
+            _claim(folder, name)
         shard_settings = ShardSettings(
             str(folder),
             tokenizer.backend_tokenizer.to_str(),
@@ -150,7 +155,8 @@ def prepare(
             "tokenizer_name": _tokenizer_name(recipe),
             "sources": _sources(recipe, files),
         }
-        store, tally = _finish(folder, names, about, tokenizer, recipe, console)
+        with writing(f"store {shown(folder)}", _KEPT):
+            store, tally = _finish(folder, names, about, tokenizer, recipe, console)
         _strict(strict, tally, folder)
         return PrepareReport(store, tokenizer, False, tally)
 
@@ -228,6 +234,9 @@ def _run(units: Sequence[Unit], settings: ShardSettings, workers: int | None, co
         )
     )
     for line in dataset.iter_rows():
+        if line["fault"]:
+            error = OSError(*json.loads(line["fault"]))
+            raise not_written(error, f"store {shown(Path(settings.folder))}", _KEPT)
         parts.setdefault(line["group"], {})[line["part"]] = bool(line["last"])
         done.update(parts=1, documents=line["documents"], tokens=line["tokens"])
         read = sum(any(found.values()) for found in parts.values())
@@ -249,7 +258,13 @@ def _read(rows: pa.Table, part_bytes: int) -> Iterator[pa.Table]:
 
 def _make(rows: pa.Table, settings: ShardSettings) -> Iterator[pa.Table]:
     for part in rows.to_pylist():
-        yield pa.Table.from_pylist([make_shards(part, settings)])
+        try:
+            line = {**make_shards(part, settings), "fault": ""}
+        except OSError as error:
+            # As data: an exception would come wrapped in the traceback of all that waited for it.
+            line = dict.fromkeys(("group", "part", "last", "documents", "tokens"), 0)
+            line["fault"] = json.dumps([error.errno or 0, error.strerror or str(error)])
+        yield pa.Table.from_pylist([line])
 
 
 def _finish(

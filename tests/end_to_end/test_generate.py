@@ -20,6 +20,7 @@ import pytest
 from corruption.errors import InputError
 from pipelines.data_set import open_data_set, partial_of
 from tests.end_to_end.conftest import Prepared
+from tests.end_to_end.disks import disk, remount
 from tests.end_to_end.tiny import command, environment, kill, papermoth, wait_for
 from tests.pipelines.generated import contents
 
@@ -368,23 +369,6 @@ def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 # Disks
-
-
-@contextmanager
-def disk(folder: Path, megabytes: float) -> Iterator[bool]:
-    """A file system of that size in memory; gives whether one could be mounted."""
-    folder.mkdir()
-    size = f"size={int(megabytes * 1024)}k"
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], capture_output=True)
-    try:
-        yield mounted.returncode == 0
-    finally:
-        if mounted.returncode == 0:
-            subprocess.run(["umount", str(folder)], check=True)
-
-
-def remount(folder: Path, options: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
 
 
 @pytest.mark.soak

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.end_to_end.disks import disk, remount
 from tests.end_to_end.tiny import kill, papermoth, started, wait_for, write_corpus, write_recipe
 
 
@@ -54,6 +55,32 @@ def test_two_workers_killed_and_run_again_end_in_the_same_bytes(corpus: Path, st
     assert again.returncode == 0, again.stdout + again.stderr
     assert contents(target) == contents(store)
     assert len([name for name in contents(store) if name.startswith("train-")]) >= 4
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(400)
+def test_a_full_disk_is_one_line_and_the_finished_parts_stay(corpus: Path, store: Path, tmp_path: Path) -> None:
+    size = sum(path.stat().st_size for path in store.rglob("*") if path.is_file()) / 2**20
+    place = tmp_path / "disk"
+    arguments = ("prepare", corpus / "tiny.yaml", "--out", place / "store", "--workers", "1")
+    with disk(place, size / 2) as mounted:
+        if not mounted:
+            pytest.skip("no file system can be mounted here")
+        full = papermoth(*arguments, cwd=corpus)
+        assert full.returncode == 1, full.stdout + full.stderr
+        assert full.stderr == (
+            f"papermoth: store {place / 'store'}: the disk is full (No space left on device); the parts that are "
+            "finished are kept; free some space and run the same command again, which goes on from there\n"
+        )
+        assert len(list((place / "store" / "parts").glob("*.json"))) >= 1
+        remount(place, "ro")
+        refused = papermoth(*arguments, cwd=corpus)
+        assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stdout + refused.stderr
+        assert "it cannot be written to (Read-only file system)" in refused.stderr
+        remount(place, f"rw,size={int(3 * size * 1024)}k")
+        again = papermoth(*arguments, cwd=corpus)
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert contents(place / "store") == contents(store)
 
 
 def test_a_folder_with_something_else_is_never_written_to(corpus: Path, store: Path, tmp_path: Path) -> None:
