@@ -11,7 +11,7 @@ from corruption.audit import Evidence, Finding, Masking, judged
 from corruption.errors import InputError
 from corruption.noise_kinds import Mask
 from pipelines.console import Console
-from pipelines.data_set import MANIFEST, open_data_set, partial_of
+from pipelines.data_set import CARD, DATA, MANIFEST, RECIPE, TOKENIZER, open_data_set, partial_of
 from pipelines.outcome import JobFailed
 from pipelines.readable import counted, shown
 from pipelines.recipe import Recipe
@@ -80,7 +80,9 @@ def verify(
     Raises InputError when it is unfinished or no data set, or an option has no meaning for it; JobFailed for a breach.
     """
     folder = folder.expanduser()
-    ours = (folder / MANIFEST).is_file() or partial_of(folder.absolute()).exists()
+    # What has everything of ours but the manifest lost it: as another's it would pass without its checksums.
+    beside = all((folder / name).exists() for name in (CARD, RECIPE, TOKENIZER, DATA))
+    ours = (folder / MANIFEST).is_file() or beside or partial_of(folder.absolute()).exists()
     if ours:
         data = open_data_set(folder)
         if claims.given():

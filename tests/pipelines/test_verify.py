@@ -357,6 +357,9 @@ def test_unfinished_and_foreign_folders_are_refused(data: DataSet, tmp_path: Pat
     (data.folder / MANIFEST).write_text("{", "utf-8")
     code, text = said(data.folder)
     assert code == 2 and "its manifest is damaged" in text
+    (data.folder / MANIFEST).unlink()
+    code, text = said(data.folder)
+    assert code == 2 and f"the folder holds no {MANIFEST}, so it is no data set" in text
 
 
 def test_claims_about_a_set_that_says_it_itself_are_refused(data: DataSet) -> None:
