@@ -249,6 +249,8 @@ def open_data_set(folder: Path) -> DataSet:
         raise InputError(where, given, "use the version that made it, or generate it again with --overwrite")
     if missing := sorted(_KEYS - manifest.keys()):
         raise BrokenDataSet(where, f"its manifest is damaged (no {missing[0]})", REDO)
+    if not isinstance(manifest["shards"], list) or not all(map(_is_shard, manifest["shards"])):
+        raise BrokenDataSet(where, "its manifest is damaged (shards)", REDO)
     return DataSet(folder, manifest)
 
 
@@ -261,6 +263,14 @@ _KEYS = {
     *("identity", "files", "name", "recipe", "seed", "evaluation_seed", "copies", "epochs", "store", "tokenizer"),
     *("frame", "columns", "shards", "rows", "tokens", "realised", "dropped"),
 }
+
+
+def _is_shard(entry: Any) -> bool:
+    """Whether an entry of `shards` has what every reader takes for granted."""
+    texts, numbers = ("name", "split", "blake2b"), ("epoch", "bytes", "rows", "tokens")
+    return isinstance(entry, dict) and all(
+        isinstance(entry.get(name), kind) for names, kind in ((texts, str), (numbers, int)) for name in names
+    )
 
 
 def _damaged(path: Path, why: str) -> ShardDamaged:

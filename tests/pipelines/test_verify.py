@@ -354,6 +354,11 @@ def test_unfinished_and_foreign_folders_are_refused(data: DataSet, tmp_path: Pat
     (tmp_path / "empty").mkdir()
     code, text = said(tmp_path / "empty")
     assert code == 2 and "holds neither Parquet files nor what datasets saved" in text
+    manifest = json.loads((data.folder / MANIFEST).read_text("utf-8"))
+    manifest["shards"][0]["rows"] = "x"
+    (data.folder / MANIFEST).write_text(json.dumps(manifest), "utf-8")
+    code, text = said(data.folder)
+    assert code == 2 and "its manifest is damaged (shards)" in text
     (data.folder / MANIFEST).write_text("{", "utf-8")
     code, text = said(data.folder)
     assert code == 2 and "its manifest is damaged" in text
