@@ -63,8 +63,8 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([*ADDRESS, *(pa.field(name, kinds[COLUMNS[name].per], nullable=False) for name in columns)])
 
 
-def writing(columns: Sequence[str]) -> dict[str, Any]:
-    """How `schema_of(columns)` is written, as arguments of `ParquetWriter`: encodings that every reader knows.
+def parquet_options(columns: Sequence[str]) -> dict[str, Any]:
+    """How `schema_of(columns)` is written, as arguments of `ParquetWriter`: encodings as old as Parquet 2.
 
     Ids of a text lie as packed differences, which zstd would not make smaller; labels, mostly IGNORE, lie plainly under
     zstd. Both write nearly twice as fast as with a dictionary, which only what has few values has.

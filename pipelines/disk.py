@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from corruption.errors import InputError
 from pipelines.outcome import JobFailed
@@ -21,6 +22,16 @@ def not_written(error: OSError, where: str, done: str = "") -> Exception:
     if error.errno in FULL:
         return JobFailed(f"{where}: the disk is full ({why}){done}; free some space and {again}")
     return JobFailed(f"{where}: writing failed ({why}){done}; mend the disk and {again}")
+
+
+def fault_of(error: OSError) -> dict[str, Any]:
+    """A failed write as data: an exception out of a task comes wrapped in the traceback of all that waited for it."""
+    return {"errno": error.errno or 0, "why": error.strerror or str(error)}
+
+
+def error_of(fault: dict[str, Any]) -> OSError:
+    """The error that `fault_of` told."""
+    return OSError(fault["errno"], fault["why"])
 
 
 @contextmanager

@@ -27,9 +27,9 @@ from corruption.ragged import Batch, Ragged
 from corruption.realised import realised
 from corruption.schema import COLUMNS, REASONS
 from corruption.vocabulary import Vocabulary
-from pipelines.data_set import DATA, IDS, VALIDATION, schema_of, writing
+from pipelines.data_set import DATA, IDS, VALIDATION, parquet_options, schema_of
 from pipelines.data_set_texts import Texts
-from pipelines.disk import not_written
+from pipelines.disk import error_of, fault_of, not_written
 from pipelines.foreign import attach, stored_columns
 from pipelines.generate_folder import MADE, RECORDS
 from pipelines.generate_plan import Piece, sources_of
@@ -141,7 +141,7 @@ def _parquet(
     """A Parquet file of one row group for each row group and copy that is read: the same bytes for the same rows."""
     schema = schema_of(work.frame.columns)
     buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, schema, **writing(work.frame.columns)) as writer:
+    with pq.ParquetWriter(buffer, schema, **parquet_options(work.frame.columns)) as writer:
         for batch, address in examples:
             framed = frame(batch)
             columns = {
@@ -185,7 +185,7 @@ def attempt(piece: Piece, work: Work, rewrite: Rewrite | None = None) -> dict[st
     except ShardDamaged as error:
         fault = {"failed": str(error)}
     except OSError as error:
-        fault = {"errno": error.errno or 0, "why": error.strerror or str(error)}
+        fault = fault_of(error)
     return {"name": piece.name, "rows": 0, "tokens": 0, "fault": json.dumps(fault)}
 
 
@@ -196,4 +196,4 @@ def failure(fault: str, folder: Path, done: str = "") -> Exception:
         return InputError(*told["input"])
     if "failed" in told:
         return JobFailed(told["failed"])
-    return not_written(OSError(told["errno"], told["why"]), f"--out {folder}", done)
+    return not_written(error_of(told), f"--out {folder}", done)

@@ -84,13 +84,19 @@ class Job:
 
     def resume_point(self) -> tuple[int, Address]:
         """(steps done, address of the next microbatch) of the newest whole checkpoint, or (0, the beginning)."""
-        from trainers.checkpoint import latest, position
+        from trainers.checkpoint import latest
 
-        found, _ = latest(self.checkpoints)
-        if found is None:
-            return 0, Address(0, 0, 0)
-        step, cursor = position(found)
-        return step, Address(*cursor)
+        return place_of(latest(self.checkpoints)[0])
+
+
+def place_of(checkpoint: Path | None) -> tuple[int, Address]:
+    """(steps done, address of the next microbatch) of a checkpoint, or (0, the beginning) where there is none."""
+    from trainers.checkpoint import position
+
+    if checkpoint is None:
+        return 0, Address(0, 0, 0)
+    step, cursor = position(checkpoint)
+    return step, Address(*cursor)
 
 
 def positions_of(chain: Chain, frame: Frame, lengths: int) -> npt.NDArray[np.int64]:

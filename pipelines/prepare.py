@@ -18,7 +18,7 @@ import pyarrow as pa
 from corruption.errors import InputError
 from corruption.vocabulary import Vocabulary
 from pipelines.console import Console
-from pipelines.disk import not_written, writing
+from pipelines.disk import error_of, fault_of, not_written, writing
 from pipelines.documents import Tally, nothing_usable
 from pipelines.formats.unit import Unit
 from pipelines.held_out import at_least_two_documents
@@ -235,7 +235,7 @@ def _run(units: Sequence[Unit], settings: ShardSettings, workers: int | None, co
     )
     for line in dataset.iter_rows():
         if line["fault"]:
-            error = OSError(*json.loads(line["fault"]))
+            error = error_of(json.loads(line["fault"]))
             raise not_written(error, f"store {shown(Path(settings.folder))}", _KEPT)
         parts.setdefault(line["group"], {})[line["part"]] = bool(line["last"])
         done.update(parts=1, documents=line["documents"], tokens=line["tokens"])
@@ -261,9 +261,8 @@ def _make(rows: pa.Table, settings: ShardSettings) -> Iterator[pa.Table]:
         try:
             line = {**make_shards(part, settings), "fault": ""}
         except OSError as error:
-            # As data: an exception would come wrapped in the traceback of all that waited for it.
-            line = dict.fromkeys(("group", "part", "last", "documents", "tokens"), 0)
-            line["fault"] = json.dumps([error.errno or 0, error.strerror or str(error)])
+            nothing = dict.fromkeys(("group", "part", "last", "documents", "tokens"), 0)
+            line = {**nothing, "fault": json.dumps(fault_of(error))}
         yield pa.Table.from_pylist([line])
 
 

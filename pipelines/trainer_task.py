@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from pipelines.job import DIGESTS, MODEL, OUTCOME, Job
+from pipelines.job import DIGESTS, MODEL, OUTCOME, Job, place_of
 from pipelines.plan import Address
 from pipelines.store import json_bytes, write_atomically
 from pipelines.threads import share_cores
@@ -35,10 +36,13 @@ def work(config: dict[str, Any]) -> None:
 def _work(config: dict[str, Any]) -> None:
     import ray.train
 
+    from trainers import checkpoint
+
     job: Job = config["job"]
     context = ray.train.get_context()
     rank, trainers = context.get_world_rank(), context.get_world_size()
-    done, cursor = job.resume_point()
+    found, warnings = checkpoint.latest(job.checkpoints)
+    done, cursor = place_of(found)
     data = ray.train.get_dataset_shard("train")
     steps = begun(_steps(data, job.feed(job.plan()), trainers, cursor, done))
 
@@ -48,7 +52,6 @@ def _work(config: dict[str, Any]) -> None:
     from pipelines.progress_board import StopPoll
     from pipelines.quiet import quiet_transformers
     from pipelines.tracking import MetricLogger
-    from trainers import checkpoint
     from trainers.collectives import World
     from trainers.evaluation import evaluate
     from trainers.hooks import Hooks
@@ -66,7 +69,6 @@ def _work(config: dict[str, Any]) -> None:
     objective = make_objective(**recipe.objective.model_dump())
     module = objective.build(recipe.model, job.vocabulary, max_tokens=recipe.corpus.max_tokens, seed=recipe.seed)
     module.to(device)
-    found, warnings = checkpoint.latest(job.checkpoints)
     state = checkpoint.load(found, job.identity) if found else None
 
     logger = MetricLogger(job.tracking) if rank == 0 and job.tracking is not None else None
@@ -165,9 +167,16 @@ def _steps(iterator: Any, feed: Feed, trainers: int, cursor: Address, first: int
 
 def begun(steps: Iterator[Step]) -> Iterator[Step]:
     """The same steps; the first is fetched from now on, since a stream takes seconds to start, and so does a model."""
-    thread = ThreadPoolExecutor(1)
-    first = thread.submit(next, steps, None)
-    thread.shutdown(wait=False)
+    first: Future[Step | None] = Future()
+
+    def fetch() -> None:
+        try:
+            first.set_result(next(steps, None))
+        except BaseException as error:
+            first.set_exception(error)
+
+    # A daemon: a trainer whose model cannot be built ends without waiting for the stream.
+    Thread(target=fetch, daemon=True).start()
 
     def all_of_them() -> Iterator[Step]:
         if (step := first.result()) is not None:
