@@ -27,7 +27,7 @@ from pipelines.data_set import (
 from pipelines.disk import writing
 from pipelines.generate_finish import finish
 from pipelines.generate_folder import MADE, RECORDS, claim, discard, existing, recover, same_request
-from pipelines.generate_plan import Piece, tokens_of
+from pipelines.generate_plan import Piece
 from pipelines.generate_request import bind, of_recipe
 from pipelines.generate_task import Work, attempt, failure
 from pipelines.generator import open_generator
@@ -38,10 +38,7 @@ from pipelines.ray_session import PLUMBING, RaySession, on_cores
 from pipelines.readable import amount, counted, shown
 from pipelines.recipe import Recipe
 from pipelines.recipe_text import name_only
-from pipelines.store import digest_of, open_store
-
-LONG_TOKENS = 1 << 24
-"""Tokens for each core from which on a job is long: more than a second of work."""
+from pipelines.store import digest_of
 
 
 def generate(
@@ -176,8 +173,7 @@ def _run(pieces: Sequence[Piece], work: Work, folder: Path, total: int, workers:
 
     table = pa.table({"piece": [cloudpickle.dumps(piece) for piece in pieces]})
     make: Any = _make_shards
-    long = tokens_of(pieces, open_store(Path(work.store)), work.copies) >= LONG_TOKENS * (workers or 1)
-    options: dict[str, Any] = {"fn_kwargs": {"work": work}, **on_cores(workers, long=long)}
+    options: dict[str, Any] = {"fn_kwargs": {"work": work}, **on_cores(workers)}
     if work.generator is not None:
         make, options = Replacing, actors(work, len(pieces), workers)
     dataset = (

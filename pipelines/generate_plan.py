@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -53,12 +52,6 @@ def plan_shards(store: Store, *, copies: int, epochs: int, tokens: int, files: s
                 number = epoch * (len(edges) - 1) + place
                 pieces.append(Piece(shard_name(split, number, total, files), split, epoch, first, end))
     return pieces
-
-
-def tokens_of(pieces: Sequence[Piece], store: Store, copies: int) -> int:
-    """How many tokens of passages are read and written for these shards."""
-    there = {TRAIN: _tokens(store.train) * copies, VALIDATION: _tokens(store.held_out)}
-    return sum(int(there[piece.split][piece.first : piece.end].sum()) for piece in pieces)
 
 
 def sources_of(part: RowGroups, piece: Piece) -> list[list[object]]:

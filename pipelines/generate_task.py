@@ -25,9 +25,9 @@ from corruption.errors import InputError
 from corruption.frames import Frame
 from corruption.ragged import Batch, Ragged
 from corruption.realised import realised
-from corruption.schema import COLUMNS, REASONS
+from corruption.schema import COLUMNS, NUMBERS, REASONS
 from corruption.vocabulary import Vocabulary
-from pipelines.data_set import DATA, IDS, VALIDATION, parquet_options, schema_of
+from pipelines.data_set import DATA, VALIDATION, parquet_options, schema_of
 from pipelines.data_set_texts import Texts
 from pipelines.disk import error_of, fault_of, not_written
 from pipelines.foreign import attach, stored_columns
@@ -154,7 +154,7 @@ def _parquet(
 
 def _ids(column: Ragged) -> pa.Array:
     """A row group's column; it is far from 2 ** 31 tokens."""
-    return pa.ListArray.from_arrays(pa.array(column.offsets, pa.int32()), pa.array(column.values), type=IDS)
+    return pa.ListArray.from_arrays(pa.array(column.offsets, pa.int32()), pa.array(column.values), type=NUMBERS)
 
 
 def _jsonl(examples: Iterator[tuple[Batch, dict[str, Any]]], work: Work) -> bytes:

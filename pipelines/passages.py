@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from corruption.errors import InputError
 from corruption.noise import example_key, hash64
-from corruption.schema import MENTION, PASSAGES
+from corruption.schema import MENTION, NUMBERS, PASSAGES
 from pipelines.content_encoder import ContentEncoder
 from pipelines.documents import Document
 from pipelines.sentences import sentence_starts
@@ -212,7 +212,7 @@ def _table(cuts: Sequence[_Cut]) -> pa.Table:
     def tokens(column: str) -> pa.Array:
         arrays = [getattr(cut, column) for cut in cuts]
         values = np.concatenate(arrays) if arrays else np.empty(0, np.int32)
-        return pa.ListArray.from_arrays(offsets, pa.array(values, pa.int32()))
+        return pa.ListArray.from_arrays(offsets, pa.array(values, pa.int32()), type=NUMBERS)
 
     rows = [row for cut in cuts for row in cut.mentions]
     flat = [mention for row in rows for mention in row]

@@ -25,7 +25,7 @@ from pipelines.held_out import at_least_two_documents
 from pipelines.out_folder import alone, is_empty, located
 from pipelines.outcome import JobFailed
 from pipelines.passages import PassageSettings
-from pipelines.ray_session import RaySession, on_cores
+from pipelines.ray_session import PLUMBING, RaySession, on_cores
 from pipelines.readable import shown
 from pipelines.recipe import Recipe
 from pipelines.shard_task import PARTS, ShardSettings, make_shards, part_name, read_group
@@ -42,8 +42,6 @@ QUARANTINE_FILE = "quarantine.jsonl"
 GROUP_BYTES = 32 << 20
 PART_BYTES = (1 << 20, 64 << 20)
 """Least and most text in a part; between them the corpus makes 64 parts."""
-LONG_BYTES = 16 << 20
-"""Text for each core from which on a job is long: some ten seconds of work."""
 WORTH_A_WORD = 0.001
 """Share of characters in scripts without spaces from which a corpus without a words column is warned of."""
 
@@ -145,7 +143,8 @@ def prepare(
         console.say(f"preparing {len(files)} {'file' if len(files) == 1 else 'files'} into {shown(folder)}")
         if workers is None and address is None:
             workers = os.cpu_count()
-        with nullcontext(session) if session else RaySession(address) as ray:
+        cpus = None if address is not None else (workers or 1) + PLUMBING
+        with nullcontext(session) if session else RaySession(address, cpus=cpus) as ray:
             ray.start()
             names = _run(units, shard_settings, workers, console)
         about = {
@@ -230,7 +229,7 @@ def _run(units: Sequence[Unit], settings: ShardSettings, workers: int | None, co
             batch_size=1,
             batch_format="pyarrow",
             fn_kwargs={"settings": settings},
-            **on_cores(workers, long=total >= LONG_BYTES * (workers or 1)),
+            **on_cores(workers),
         )
     )
     for line in dataset.iter_rows():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import signal
@@ -66,6 +67,7 @@ class RaySession:
             address="local",
             num_cpus=self._cpus,
             num_gpus=self._gpus,
+            resources={CORES: 1.0},
             include_dashboard=False,
             object_store_memory=object_store_bytes(),
             log_to_driver=False,
@@ -87,15 +89,26 @@ class RaySession:
         self.close()
 
 
-def on_cores(workers: int | None, *, long: bool) -> dict[str, Any]:
+CORES = "papermoth-cores"
+"""A resource of a local Ray of ours, 1 in all: a task that keeps a core busy takes its share of it."""
+
+
+def on_cores(workers: int | None) -> dict[str, Any]:
     """Options of `map_batches` for tasks that keep a core busy, on `workers` cores (None: as Ray sees fit).
 
-    Ray Data looks only ten times a second for tasks that have ended. In a long job two tasks therefore share each core,
-    so that none stands idle until the next begins; a short one is done before a second Python has started.
+    Ray Data looks only ten times a second for tasks that have ended. Therefore twice as many are handed to Ray as run:
+    a worker goes from one straight to the next. In a cluster that others started, no resource says how many run; there
+    two share a core.
     """
-    if long:
-        return {"num_cpus": 0.5, "concurrency": workers and 2 * workers}
-    return {"concurrency": workers}
+    import ray
+
+    if workers is None:
+        return {}
+    options: dict[str, Any] = {"num_cpus": 0.5, "concurrency": 2 * workers}
+    if CORES in ray.cluster_resources():  # type: ignore[no-untyped-call]
+        # Ray counts in ten-thousandths; rounded up, the last worker would find too little left.
+        options["resources"] = {CORES: math.floor(10_000 / workers) / 10_000}
+    return options
 
 
 def _signal_handlers() -> dict[int, Any]:

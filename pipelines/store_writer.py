@@ -14,10 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corruption.ragged import Ragged
-from corruption.schema import PASSAGE_FORMAT, PASSAGES
+from corruption.schema import MENTION, NUMBERS, PASSAGE_FORMAT, PASSAGES
 from pipelines.store import MANIFEST, ROW_GROUP_SCHEMA, ROW_GROUPS, json_bytes, write_atomically
 
 TRAIN, HELD_OUT = "train", "held_out"
+
+_TOKENS = "tokens.list.element"
+_REST = [
+    f"{f.name}.list.element" if f.type == NUMBERS else f.name for f in PASSAGES if f.name not in ("tokens", "mentions")
+]
+_REST += [f"mentions.list.element.{field.name}" for field in MENTION]
+_OPTIONS: dict[str, Any] = {
+    "compression": {_TOKENS: "none", **dict.fromkeys(_REST, "zstd")},
+    "use_dictionary": _REST,
+    "column_encoding": {_TOKENS: "DELTA_BINARY_PACKED"},
+    "write_page_checksum": True,
+}
+"""How a shard is written: the tokens, read again in every epoch, as packed differences, which are read twice as fast as
+a dictionary under zstd for a twentieth more bytes.
+"""
 
 
 def row_group_edges(lengths: np.ndarray, row_group_tokens: int) -> list[int]:
@@ -42,7 +57,7 @@ def write_shard(passages: pa.Table, path: Path, *, row_group_tokens: int, source
     lengths = Ragged.from_arrow(passages["tokens"]).lengths
     edges = row_group_edges(lengths, row_group_tokens)
     buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, PASSAGES, compression="zstd", write_page_checksum=True) as writer:
+    with pq.ParquetWriter(buffer, PASSAGES, **_OPTIONS) as writer:
         for a, b in pairwise(edges):
             writer.write_table(passages.slice(a, b - a), row_group_size=b - a)
     data = buffer.getvalue()

@@ -12,10 +12,9 @@ import pytest
 
 from corruption.errors import InputError
 from corruption.frames import FRAMES
-from corruption.schema import COLUMNS
+from corruption.schema import COLUMNS, NUMBERS
 from pipelines.data_set import (
     FORMAT,
-    IDS,
     MANIFEST,
     SPLITS,
     BrokenDataSet,
@@ -57,7 +56,7 @@ def test_schema_of_every_frame() -> None:
         assert [schema.field(name).type for name in schema.names[:3]] == [pa.uint64(), pa.int32(), pa.int32()]
         for name in frame().columns:
             one = COLUMNS[name].per == "row"
-            assert schema.field(name).type == (pa.int32() if one else IDS) and not schema.field(name).nullable
+            assert schema.field(name).type == (pa.int32() if one else NUMBERS) and not schema.field(name).nullable
 
 
 def test_names_sort_as_they_are_numbered() -> None:

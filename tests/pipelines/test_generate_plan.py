@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.generate_plan import SHARD_TOKENS, SHARDS, Piece, plan_shards, shard_tokens, sources_of, tokens_of
+from pipelines.generate_plan import SHARD_TOKENS, SHARDS, Piece, plan_shards, shard_tokens, sources_of
 from pipelines.store import RowGroups, Store, open_store
 from tests.pipelines.synthetic import write_store
 
@@ -42,7 +42,6 @@ def test_every_row_group_once_an_epoch_in_order(
     assert [group for piece in own for group in range(piece.first, piece.end)] == list(range(len(held_out)))
     assert all(piece.first < piece.end for piece in pieces)
     assert {piece.epoch for piece in own} <= {0}
-    assert tokens_of(pieces, store, copies) == sum(train) * copies * epochs + sum(held_out)
     for split in ("train", "validation"):
         names = [piece.name for piece in pieces if piece.split == split]
         assert names == [f"{split}-{i:05d}-of-{len(names):05d}.parquet" for i in range(len(names))]
