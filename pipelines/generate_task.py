@@ -7,7 +7,6 @@ that counts; a retried one writes the same bytes again.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -137,11 +136,11 @@ def _examples(
 
 def _parquet(
     examples: Iterator[tuple[Batch, dict[str, Any]]], work: Work, frame: Callable[[Batch], Mapping[str, Ragged]]
-) -> bytes:
+) -> pa.Buffer:
     """A Parquet file of one row group for each row group and copy that is read: the same bytes for the same rows."""
     schema = schema_of(work.frame.columns)
-    buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, schema, **parquet_options(work.frame.columns)) as writer:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, **parquet_options(work.frame.columns)) as writer:
         for batch, address in examples:
             framed = frame(batch)
             columns = {
@@ -149,7 +148,7 @@ def _parquet(
                 for name in work.frame.columns
             }
             writer.write_table(pa.table({**address, **columns}, schema=schema), row_group_size=max(1, len(batch)))
-    return buffer.getvalue()
+    return sink.getvalue()
 
 
 def _ids(column: Ragged) -> pa.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from dataclasses import replace
@@ -19,7 +18,7 @@ from pipelines.readable import counted, shown
 from pipelines.recipe import Recipe
 from pipelines.run_folder import RUN
 from pipelines.stopping import Stopped, StopRequest
-from pipelines.store import json_bytes, write_atomically
+from pipelines.store import damage_in, json_bytes, write_atomically
 
 
 def launch(job: Job, folder: Path, run: dict[str, Any], done: int, session: RaySession, console: Console) -> None:
@@ -78,9 +77,8 @@ def launch(job: Job, folder: Path, run: dict[str, Any], done: int, session: RayS
         log_model_folder(handle, folder / MODEL, f"{recipe.name}-{parts[:8]}", _last_held_out(handle))
         status = "FINISHED"
     except Exception as error:
-        # What a data task says of a damaged shard arrives inside the traceback of everything that waited for it.
-        if damaged := re.search(r"shard [^\n]+: cannot be read[^\n]*", str(error)):
-            raise JobFailed(damaged.group()) from None
+        if fault := damage_in(error):
+            raise JobFailed(fault) from None
         raise
     except (KeyboardInterrupt, SystemExit):
         status = "KILLED"

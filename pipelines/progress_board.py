@@ -17,6 +17,7 @@ class Board:
         self._newest: dict[str, Any] = {}
         self._messages: list[str] = []
         self._stopping = False
+        self._fault: str | None = None
 
     def put(self, numbers: dict[str, Any]) -> None:
         """Trainer 0 reports where it is."""
@@ -33,6 +34,14 @@ class Board:
     def stopping(self) -> bool:
         """Whether it has."""
         return self._stopping
+
+    def broken(self, fault: str) -> None:
+        """A trainer found that the data cannot be had, which no restart mends; the first to say so is heard."""
+        self._fault = self._fault or fault
+
+    def fault(self) -> str | None:
+        """What it said."""
+        return self._fault
 
     def take(self) -> tuple[dict[str, Any], list[str]]:
         """The newest numbers, and the messages since the last call."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -105,7 +106,12 @@ class Store:
 
     def read(self, shard: str, row_groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Rows of one shard, page checksums verified. Raises ShardDamaged naming the shard."""
-        return read_row_groups(self.folder / shard, row_groups, columns)
+        return read_row_groups(self.folder / shard, row_groups, columns, self._footers.get(shard))
+
+    @cached_property
+    def _footers(self) -> dict[str, str | None]:
+        """The digest of each shard's footer; None in a store of a release that did not keep them."""
+        return {shard["name"]: shard.get("footer") for shard in self.manifest["shards"]}
 
     def check_files(self) -> None:
         """Refuse a store with a shard missing or of another size than the manifest says; reads no content."""
@@ -131,12 +137,26 @@ class ShardDamaged(RuntimeError):
     """A shard could not be read back as it was written; the message names it."""
 
 
-def read_row_groups(path: Path, row_groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
-    """Some row groups of a Parquet file, page checksums verified. Raises ShardDamaged naming the file."""
+def damage_in(error: BaseException) -> str | None:
+    """The line of a ShardDamaged that an error is, or holds in the tracebacks of everything that waited for a task."""
+    found = re.search(r"shard [^\n]+: cannot be read[^\n]*", str(error))
+    return None if found is None else found.group()
+
+
+def read_row_groups(
+    path: Path, row_groups: Sequence[int], columns: Sequence[str], footer: str | None = None
+) -> pa.Table:
+    """Some row groups of a Parquet file, page checksums verified. Raises ShardDamaged naming the file.
+
+    footer: the digest that its footer must have. The footer names a digest of all its passages, so that a whole file of
+    other passages in its place is found as well.
+    """
     try:
         found = path.stat()
-        footer = _footer(path, found.st_size, found.st_mtime_ns)
-        with pq.ParquetFile(path, metadata=footer, page_checksum_verification=True, pre_buffer=False) as file:
+        digest, parsed = _footer(path, found.st_size, found.st_mtime_ns)
+        if footer not in (None, digest):
+            raise OSError("it was changed since prepare")
+        with pq.ParquetFile(path, metadata=parsed, page_checksum_verification=True, pre_buffer=False) as file:
             return file.read_row_groups(list(row_groups), columns=list(columns), use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise ShardDamaged(
@@ -145,9 +165,18 @@ def read_row_groups(path: Path, row_groups: Sequence[int], columns: Sequence[str
 
 
 @lru_cache(maxsize=64)
-def _footer(path: Path, _size: int, _changed: int) -> pq.FileMetaData:
-    """A shard's footer, for all its row groups; parsing it takes as long as reading a third of one."""
-    return pq.read_metadata(path)
+def _footer(path: Path, size: int, _changed: int) -> tuple[str, pq.FileMetaData]:
+    """A shard's footer and its digest, for all its row groups; parsing it takes as long as reading a third of one."""
+    with open(path, "rb") as file:
+        file.seek(max(0, size - 8))
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(max(0, size - 8 - length))
+        return footer_digest(file.read()), pq.read_metadata(path)
+
+
+def footer_digest(footer: bytes) -> str:
+    """16 hex characters of a Parquet file's footer, with the eight bytes that end it."""
+    return hashlib.blake2b(footer, digest_size=8).hexdigest()
 
 
 def open_store(folder: Path) -> Store:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from corruption.ragged import Ragged
 from corruption.schema import MENTION, NUMBERS, PASSAGE_FORMAT, PASSAGES
-from pipelines.store import MANIFEST, ROW_GROUP_SCHEMA, ROW_GROUPS, json_bytes, write_atomically
+from pipelines.store import MANIFEST, ROW_GROUP_SCHEMA, ROW_GROUPS, footer_digest, json_bytes, write_atomically
 
 TRAIN, HELD_OUT = "train", "held_out"
 
@@ -60,6 +60,7 @@ def write_shard(passages: pa.Table, path: Path, *, row_group_tokens: int, source
     with pq.ParquetWriter(buffer, PASSAGES, **_OPTIONS) as writer:
         for a, b in pairwise(edges):
             writer.write_table(passages.slice(a, b - a), row_group_size=b - a)
+        writer.add_key_value_metadata({"papermoth.content": _content(passages)})
     data = buffer.getvalue()
     write_atomically(path, data)
     groups = []
@@ -77,12 +78,23 @@ def write_shard(passages: pa.Table, path: Path, *, row_group_tokens: int, source
         "name": path.name,
         "bytes": len(data),
         "blake2b": hashlib.blake2b(data, digest_size=16).hexdigest(),
+        "footer": footer_digest(data[-8 - int.from_bytes(data[-8:-4], "little") :]),
         "rows": len(passages),
         "tokens": int(lengths.sum()),
         "source": source,
         "held_out": path.name.startswith(HELD_OUT),
         "row_groups": groups,
     }
+
+
+def _content(passages: pa.Table) -> str:
+    """A digest of the passages for the footer, which with it is another one whenever they are others."""
+    digest = hashlib.blake2b(passages["key"].to_numpy(), digest_size=16)
+    for name in ("tokens", "word_start", "sentence_start"):
+        column = Ragged.from_arrow(passages[name])
+        digest.update(column.lengths.tobytes())
+        digest.update(column.values.tobytes())
+    return digest.hexdigest()
 
 
 def finish_store(folder: Path, shards: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +119,8 @@ def finish_store(folder: Path, shards: Sequence[Mapping[str, Any]], about: Mappi
     pq.write_table(pa.Table.from_pylist(rows, schema=ROW_GROUP_SCHEMA), buffer, write_page_checksum=True)
     write_atomically(folder / ROW_GROUPS, buffer.getvalue())
     listed = [
-        {key: shard[key] for key in ("name", "bytes", "blake2b", "rows", "tokens", "held_out")} for shard in shards
+        {key: shard[key] for key in ("name", "bytes", "blake2b", "footer", "rows", "tokens", "held_out")}
+        for shard in shards
     ]
     content = {
         "format": PASSAGE_FORMAT,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.job import DIGESTS, MODEL, OUTCOME, Job, place_of
 from pipelines.plan import Address
-from pipelines.store import json_bytes, write_atomically
+from pipelines.store import damage_in, json_bytes, write_atomically
 from pipelines.threads import share_cores
 from pipelines.window import Feed
 
@@ -27,6 +27,8 @@ def work(config: dict[str, Any]) -> None:
     try:
         _work(config)
     except Exception as error:
+        if fault := damage_in(error):
+            ray.get(config["board"].broken.remote(fault))
         rank = ray.train.get_context().get_world_rank()
         told = str(error).strip().splitlines() or [""]
         ray.get(config["board"].say.remote(f"trainer {rank} stopped: {type(error).__name__}: {told[0][:300]}"))
@@ -34,17 +36,24 @@ def work(config: dict[str, Any]) -> None:
 
 
 def _work(config: dict[str, Any]) -> None:
+    import ray
     import ray.train
 
     from trainers import checkpoint
 
     job: Job = config["job"]
+    board = config["board"]
     context = ray.train.get_context()
     rank, trainers = context.get_world_rank(), context.get_world_size()
     found, warnings = checkpoint.latest(job.checkpoints)
     done, cursor = place_of(found)
+    if fault := ray.get(board.fault.remote()):
+        # Evaluation met it and ended the trainers; Ray started them again.
+        if rank == 0:
+            _tell(job, {"status": "broken data", "message": fault, "step": done})
+        return
     data = ray.train.get_dataset_shard("train")
-    steps = begun(_steps(data, job.feed(job.plan()), trainers, cursor, done))
+    steps = begun(_unbroken(_steps(data, job.feed(job.plan()), trainers, cursor, done), board))
 
     import ray.train.torch
 
@@ -60,7 +69,6 @@ def _work(config: dict[str, Any]) -> None:
     from trainers.state import TrainState
 
     quiet_transformers()
-    board = config["board"]
     recipe = job.recipe
     device = ray.train.torch.get_device()
     share_cores(context.get_local_world_size())
@@ -128,21 +136,17 @@ def _work(config: dict[str, Any]) -> None:
     if rank == 0:
         if outcome.status == "finished":
             _export(job, module, outcome.state.step)
-        write_atomically(
-            Path(job.folder) / OUTCOME,
-            json_bytes(
-                {
-                    "status": outcome.status,
-                    "message": outcome.message,
-                    "step": outcome.state.step,
-                    "tokens": outcome.state.tokens,
-                    "seconds": outcome.state.seconds,
-                    "skipped": outcome.state.skipped,
-                }
-            ),
-        )
+        message = (outcome.status == "broken data" and ray.get(board.fault.remote())) or outcome.message
+        at = outcome.state
+        numbers = {"step": at.step, "tokens": at.tokens, "seconds": at.seconds, "skipped": at.skipped}
+        _tell(job, {"status": outcome.status, "message": message, **numbers})
         if logger:
             logger.close()
+
+
+def _tell(job: Job, outcome: dict[str, Any]) -> None:
+    """How the run ended, for the driver."""
+    write_atomically(Path(job.folder) / OUTCOME, json_bytes(outcome))
 
 
 def _metric(name: str) -> str:
@@ -163,6 +167,21 @@ def _steps(iterator: Any, feed: Feed, trainers: int, cursor: Address, first: int
                 lanes.append(Lane(lane, columns, lengths))
         counts = {name: rows[f"step_{name}"][0].as_py() for name in feed.counted}
         yield Step(number, lanes, counts, next_address(rows), rows["step_tokens"][0].as_py())
+
+
+def _unbroken(steps: Iterator[Step], board: Any) -> Iterator[Step]:
+    """The same steps; a damaged shard is told on the board and becomes the StepsBroken that the loop knows."""
+    import ray
+
+    from trainers.step import StepsBroken
+
+    try:
+        yield from steps
+    except Exception as error:
+        if fault := damage_in(error):
+            ray.get(board.broken.remote(fault))
+            raise StepsBroken(fault) from None
+        raise
 
 
 def begun(steps: Iterator[Step]) -> Iterator[Step]:

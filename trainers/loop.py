@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal
@@ -21,11 +21,12 @@ from trainers.objectives.protocol import Objective
 from trainers.optim import build_optimizer, learning_rate, set_learning_rate
 from trainers.settings import TrainSettings
 from trainers.state import TrainState, restore, weights_of
-from trainers.step import Step
+from trainers.step import Step, StepsBroken
 
-Status = Literal["finished", "stopped", "nothing to learn from", "not finite"]
+Status = Literal["finished", "stopped", "broken data", "nothing to learn from", "not finite"]
 
 NOTHING = "nothing to learn from: no trainable tokens"
+BROKEN = "the data of step {} cannot be had"
 NOT_FINITE = "the loss or its gradient is not finite in step {}; the weights are those after step {}"
 
 
@@ -58,7 +59,8 @@ def train(
     `device`, is left in training mode. What is random: dropout, a function of (seed, step, lane); the
     caller's generators are left as they were. A step without any label is skipped by all trainers together;
     when there was none in the first `nothing_limit` steps, or in all, there is nothing to learn from. A loss
-    or gradient that is not finite ends the run before the update it would have spoilt.
+    or gradient that is not finite ends the run before the update it would have spoilt. Steps that raise StepsBroken
+    on any trainer end it on all, after a checkpoint of the steps before.
 
     Raises RuntimeError when the steps are not the ones due, or the trainers do not start from the same
     weights.
@@ -77,16 +79,18 @@ def train(
 
     while state.step < settings.steps:
         started = perf_counter()
-        step = next(source, None)
+        step, fault = _due(source, state)
         waited = perf_counter() - started
-        if step is None or step.number != state.step:
-            given = step.number if step else "no more"
-            raise RuntimeError(f"step {state.step} is due, the data gave {given}")
 
         gradients.zero()
         sums = run_lanes(module, objective, step, settings=settings, seed=seed, pad_id=pad_id, device=device)
         sums["stop"] = float(hooks.should_stop is not None and hooks.should_stop())
+        sums["broken"] = float(fault is not None)
         totals = world.sum_named(sums)
+        if totals["broken"]:
+            if hooks.save and state.step:
+                hooks.save(_whole(state, module, optimizer))
+            return Outcome("broken data", fault or BROKEN.format(state.step + 1), state)
         check_counts(step, totals)
         skipped = not any(step.counts.values())
         rate = learning_rate(step.number, settings)
@@ -118,10 +122,27 @@ def train(
             state = _evaluate(state, hooks, world)
         stop = totals["stop"] > 0 and not last
         if hooks.save and (last or stop or state.step % settings.checkpoint_every == 0):
-            hooks.save(replace(state, weights=weights_of(module), optimizer=optimizer.state_dict()))
+            hooks.save(_whole(state, module, optimizer))
         if stop:
             return Outcome("stopped", f"stopped after step {state.step} of {settings.steps}", state)
     return Outcome("finished", f"at step {state.step} of {settings.steps}", state)
+
+
+def _due(source: Iterator[Step], state: TrainState) -> tuple[Step, str | None]:
+    """The step that is due and None; or, when the data are broken, one without lanes and why."""
+    try:
+        step = next(source, None)
+    except StepsBroken as error:
+        return Step(state.step, (), {}, state.cursor, 0), str(error)
+    if step is None or step.number != state.step:
+        given = step.number if step else "no more"
+        raise RuntimeError(f"step {state.step} is due, the data gave {given}")
+    return step, None
+
+
+def _whole(state: TrainState, module: nn.Module, optimizer: torch.optim.Optimizer) -> TrainState:
+    """The state with what a checkpoint keeps beside it."""
+    return replace(state, weights=weights_of(module), optimizer=optimizer.state_dict())
 
 
 def _update(

@@ -9,6 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 
+class StepsBroken(RuntimeError):
+    """The next steps cannot be had, for a reason that no restart mends; its text is the line for the user."""
+
+
 @dataclass(frozen=True, eq=False)
 class Lane:
     """One microbatch, still ragged: flat int32 columns and the examples' lengths. No lengths: a filler.

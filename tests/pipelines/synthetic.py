@@ -53,11 +53,12 @@ def write_store(
     longest: int = 60,
     row_group_tokens: int = 800,
     sources: int = 1,
+    seed: int = 0,
 ) -> Path:
     """A store of `shards` training shards (spread over the sources) and one held-out shard."""
     stats = [
         write_shard(
-            passages(rows, longest, seed=i, prefix=f"{i}/"),
+            passages(rows, longest, seed=seed + i, prefix=f"{i}/"),
             folder / f"train-{i:05d}.parquet",
             row_group_tokens=row_group_tokens,
             source=i % sources,

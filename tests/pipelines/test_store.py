@@ -11,6 +11,7 @@ from corruption.errors import InputError
 from pipelines.store import (
     MANIFEST,
     ShardDamaged,
+    damage_in,
     digest_of,
     json_bytes,
     open_store,
@@ -86,6 +87,32 @@ def test_a_flipped_byte_is_never_read_as_data(folder):
     open_store(folder).check_files()
     with pytest.raises(InputError, match=f"shard {SHARD} was changed since prepare"):
         open_store(folder).check_content()
+
+
+def test_a_whole_shard_of_other_passages_is_never_read_as_the_one_of_the_manifest(folder, tmp_path):
+    """Even of the same size, and the shard after it is read all the same."""
+    other = write_store(tmp_path / "other", shards=2, rows=40, seed=5)
+    store = open_store(folder)
+    clean = store.read(SHARD, [0], ["tokens"])
+    (folder / SHARD).write_bytes((other / SHARD).read_bytes())
+    with pytest.raises(ShardDamaged, match=rf"shard .*{SHARD}: cannot be read \(it was changed since prepare\)"):
+        store.read(SHARD, [0], ["tokens"])
+    assert len(store.read("train-00000.parquet", [0], ["tokens"])) and len(clean)
+
+
+def test_a_store_without_digests_of_footers_is_read(folder):
+    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    for shard in manifest["shards"]:
+        del shard["footer"]
+    (folder / MANIFEST).write_bytes(json_bytes(manifest))
+    assert len(open_store(folder).read(SHARD, [0], ["tokens"]))
+
+
+def test_the_line_of_a_damaged_shard_is_found_inside_any_traceback():
+    line = "shard /stores/x/train-00001.parquet: cannot be read (Page checksum); prepare the store again"
+    told = f"task failed\nTraceback:\n  pipelines.store.ShardDamaged: {line}\n  and more"
+    assert damage_in(RuntimeError(told)) == damage_in(ShardDamaged(line)) == line
+    assert damage_in(RuntimeError("a node died")) is None
 
 
 def test_writing_replaces_whole_files_and_leaves_no_scrap(tmp_path, monkeypatch):

@@ -16,10 +16,10 @@ from corruption.schema import IGNORE
 from pipelines import trainer_task
 from pipelines.plan import Address, Plan
 from pipelines.stream import StreamBroken, deal
-from pipelines.trainer_task import Digests, _metric, _steps, begun, work
+from pipelines.trainer_task import Digests, _metric, _steps, _unbroken, begun, work
 from pipelines.window import Feed, read_window
 from tests.pipelines.synthetic import digest, plan_and_feed, reference, write_store
-from trainers.step import Step
+from trainers.step import Step, StepsBroken
 
 LANES, CHUNK = 3, 4
 
@@ -52,6 +52,37 @@ def steps(run: tuple[Plan, Feed], rank: int, trainers: int, first: int, count: i
     cursor = run[0].address_of_step(first)
     found = _steps(Iterating(run, rank, trainers, cursor, count), run[1], trainers, cursor, first)
     return [next(found) for _ in range(count)]
+
+
+class Heard:
+    """A board's handle that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.broken = SimpleNamespace(remote=self.told.append)
+
+
+def test_a_damaged_shard_is_told_and_anything_else_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop ends a run with StepsBroken after a checkpoint; all else restarts the trainers."""
+    import ray
+
+    monkeypatch.setattr(ray, "get", lambda found: found)
+    line = "shard a.parquet: cannot be read (Page checksum); prepare the store again"
+
+    def ending(error: Exception) -> Iterator[Any]:
+        yield 1
+        raise error
+
+    board = Heard()
+    found = _unbroken(ending(RuntimeError(f"ShardDamaged: {line}\n  in a task")), board)
+    assert next(found) == 1
+    with pytest.raises(StepsBroken) as broken:
+        next(found)
+    assert str(broken.value) == line and board.told == [line]
+    board = Heard()
+    with pytest.raises(ZeroDivisionError):
+        list(_unbroken(ending(ZeroDivisionError()), board))
+    assert not board.told
 
 
 def test_the_first_step_is_fetched_before_it_is_asked_for() -> None:

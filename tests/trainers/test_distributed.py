@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from trainers.hooks import Hooks
 from trainers.objectives import objective
 from trainers.objectives.mlm import MaskedLanguageModel
 from trainers.objectives.protocol import LossOutput
+from trainers.state import weights_of
+from trainers.step import StepsBroken
 
 STEPS = 6
 
@@ -71,6 +74,16 @@ def scenario(world: World, folder: Path) -> dict:
     one_says_so = Hooks(should_stop=iter([False, False, rank == size - 1]).__next__, save=saved.append)
     stopped = tiny.run(tiny.build(), source(), world=world, hooks=one_says_so)
 
+    def damaged():
+        yield from islice(source(), 3)
+        if rank == size - 1:
+            raise StepsBroken("shard 7: cannot be read")
+        yield from source(3)
+
+    kept = []
+    module = tiny.build()
+    broken = tiny.run(module, damaged(), world=world, hooks=Hooks(save=kept.append))
+
     module = tiny.build()
     before = tiny.copy_of(module)
     poisoned = tiny.run(module, source(), world=world, task=Poisoned())
@@ -90,6 +103,8 @@ def scenario(world: World, folder: Path) -> dict:
         "measured": measured,
         "one_part": one_part,
         "stopped": (stopped.status, stopped.state.step, [state.step for state in saved]),
+        "broken": (broken.status, broken.message, broken.state.step, [state.step for state in kept]),
+        "broken_weights": kept[0].weights,
         "poisoned": (poisoned.status, poisoned.state.step, tiny.same(before, tiny.copy_of(module))),
         "unequal": unequal,
     }
@@ -154,6 +169,19 @@ def test_A_22_evaluation_does_not_depend_on_the_number_of_trainers(results, size
 def test_when_one_trainer_must_stop_all_save_and_stop(results, size):
     for result in results[size]:
         assert result["stopped"] == ("stopped", 3, [3])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_when_the_data_of_one_trainer_break_all_save_the_steps_before_and_stop(results, size):
+    message = "shard 7: cannot be read"
+    for rank, result in enumerate(results[size]):
+        told = message if rank == size - 1 else "the data of step 4 cannot be had"
+        assert result["broken"] == ("broken data", told, 3, [3])
+        module = tiny.build()
+        if size == 1:
+            tiny.run(module, tiny.steps(), chosen=tiny.settings(3))
+            assert tiny.same(weights_of(module), result["broken_weights"]), "the broken step left a trace"
+        assert tiny.same(result["broken_weights"], results[size][0]["broken_weights"])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
