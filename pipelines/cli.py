@@ -364,7 +364,9 @@ def _outcome(arguments: list[str]) -> int:
             return WRONG_INPUT
         import traceback
 
-        traceback.print_exc()
+        from pipelines.trainer_error import first_traceback
+
+        print((first_traceback(error) or traceback.format_exc()).rstrip(), file=sys.stderr)
         return FAILED
 
 

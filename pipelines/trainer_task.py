@@ -13,6 +13,7 @@ from pipelines.job import DIGESTS, MODEL, OUTCOME, Job, place_of
 from pipelines.plan import Address
 from pipelines.store import damage_in, json_bytes, write_atomically
 from pipelines.threads import share_cores
+from pipelines.trainer_error import keep_traceback
 from pipelines.window import Feed
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def work(config: dict[str, Any]) -> None:
     try:
         _work(config)
     except Exception as error:
+        keep_traceback(error)
         if fault := damage_in(error):
             ray.get(config["board"].broken.remote(fault))
         rank = ray.train.get_context().get_world_rank()

@@ -1,4 +1,4 @@
-"""`ray job submit` as the page on clusters shows it, against a head of our own: the local run's batches, tracked once."""
+"""`ray job submit` as the page on clusters shows it, to a head of our own: the local run's batches, tracked once."""
 
 from __future__ import annotations
 

@@ -173,6 +173,15 @@ def test_a_bug_keeps_its_traceback(run, jobs):
     assert code == 1 and "Traceback" in err and err.endswith("ZeroDivisionError: a bug\n")
 
 
+def test_a_bug_in_a_trainer_shows_that_trainers_traceback_alone(run, jobs):
+    bug = ZeroDivisionError("a bug")
+    bug.papermoth_failed = (1.0, "Traceback (most recent call last):\n  in a trainer\nZeroDivisionError: a bug\n")
+    jobs["behave"]["pretrain"] = RuntimeError("Training failed due to worker errors")
+    jobs["behave"]["pretrain"].worker_failures = {1: bug}
+    code, _, err = run("pretrain", "demo")
+    assert code == 1 and err == f"trainer 1 failed first:\n{bug.papermoth_failed[1]}"
+
+
 def test_recipes_lists_and_prints(run):
     code, out, _ = run("recipes")
     files = sorted(path.stem for path in (Path(cli.__file__).parent / "recipes").glob("*.yaml"))
