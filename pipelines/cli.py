@@ -285,11 +285,17 @@ def doctor(
         str | None, typer.Argument(metavar="RECIPE", help="Also check what this recipe needs.")
     ] = None,
     set_: Sets = None,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="RAY", help="Also check this Ray cluster, node by node.")
+    ] = None,
+    cluster: Annotated[
+        Path | None, typer.Option("--cluster", metavar="FILE", help="Also check a file for ray up, without a cloud.")
+    ] = None,
 ) -> None:
-    """Check this machine and what a recipe needs."""
+    """Check this machine, a cluster, and what a recipe needs of them."""
     from pipelines.doctor import doctor as job
 
-    job(None if recipe is None else _recipe(recipe, set_))
+    job(None if recipe is None else _recipe(recipe, set_), address=address, cluster=_folder(cluster))
 
 
 def _recipe(name: str, settings: list[str] | None) -> Recipe:

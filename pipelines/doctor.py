@@ -8,13 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import typer
 
-from corruption.errors import InputError
+from pipelines.finding import Finding, one_line
 from pipelines.outcome import JobFailed
 from pipelines.recipe import Recipe
 
@@ -34,22 +33,17 @@ FREE_BYTES = 5 << 30
 SHARED_MEMORY_BYTES = 512 << 20
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One checked thing: `what` was found, and, if that is wrong, what to `do`."""
-
-    what: str
-    do: str = ""
-
-    def __str__(self) -> str:
-        return f"!! {self.what}; {self.do}" if self.do else f"ok {self.what}"
-
-
-def doctor(recipe: Recipe | None, say: Callable[[str], None] = typer.echo) -> None:
+def doctor(
+    recipe: Recipe | None,
+    *,
+    address: str | None = None,
+    cluster: Path | None = None,
+    say: Callable[[str], None] = typer.echo,
+) -> None:
     """Say one line for each check. Raises JobFailed when any of them found a fault."""
     wrong = 0
     total = 0
-    for finding in findings(recipe):
+    for finding in findings(recipe, address, cluster):
         say(str(finding))
         total += 1
         wrong += bool(finding.do)
@@ -57,8 +51,28 @@ def doctor(recipe: Recipe | None, say: Callable[[str], None] = typer.echo) -> No
         raise JobFailed(f"{wrong} of {total} checks found something to mend")
 
 
-def findings(recipe: Recipe | None) -> Iterator[Finding]:
-    """The checks of the machine in order, then those of the recipe."""
+def findings(recipe: Recipe | None, address: str | None = None, cluster: Path | None = None) -> Iterator[Finding]:
+    """The checks of this machine in order, then of a running Ray, of the recipe, and of a file for `ray up`."""
+    yield from machine_findings()
+    if address is not None:
+        from pipelines.doctor_ray import reached
+
+        nodes, told = reached(address)
+        yield from told
+    else:
+        nodes = None
+    if recipe is not None:
+        from pipelines.doctor_recipe import recipe_findings
+
+        yield from recipe_findings(recipe, nodes, remote=address is not None or cluster is not None)
+    if cluster is not None:
+        from pipelines.doctor_cluster import cluster_findings
+
+        yield from cluster_findings(cluster, recipe)
+
+
+def machine_findings() -> Iterator[Finding]:
+    """The checks of this machine."""
     yield check_python(sys.version_info[:2])
     for package in PACKAGES:
         yield check_package(package)
@@ -73,10 +87,6 @@ def findings(recipe: Recipe | None) -> Iterator[Finding]:
             "/dev/shm", Path("/dev/shm"), SHARED_MEMORY_BYTES, "start the container with --shm-size=4g"
         )
     yield check_numba_cache()
-    if recipe is not None:
-        yield check_corpus(recipe)
-        yield check_tokenizer(recipe)
-        yield check_tracking(recipe)
 
 
 def check_python(found: tuple[int, int]) -> Finding:
@@ -104,7 +114,7 @@ def check_torch() -> Finding:
     try:
         import torch
     except Exception as fault:
-        return Finding(f"torch cannot be imported ({_line(fault)})", "reinstall torch")
+        return Finding(f"torch cannot be imported ({one_line(fault)})", "reinstall torch")
     if torch.cuda.is_available():
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         return Finding(f"torch sees {names}")
@@ -124,7 +134,7 @@ def check_ray() -> Finding:
         import ray.data
         import ray.train.torch  # noqa: F401
     except Exception as fault:
-        return Finding(f"Ray cannot be imported ({_line(fault)})", "pip install 'ray[train,data]'")
+        return Finding(f"Ray cannot be imported ({one_line(fault)})", "pip install 'ray[train,data]'")
     address = os.environ.get("RAY_ADDRESS")
     return Finding(f"Ray can be imported{f', RAY_ADDRESS is {address}' if address else ''}")
 
@@ -160,61 +170,3 @@ def check_numba_cache() -> Finding:
     return Finding(
         "compiled kernels cannot be kept, so each process compiles anew", "set NUMBA_CACHE_DIR to a folder"
     )
-
-
-def check_corpus(recipe: Recipe) -> Finding:
-    """The corpus is there and its first usable document can be read."""
-    try:
-        if recipe.corpus.store is not None:
-            from pipelines.store import open_store
-
-            store = open_store(Path(recipe.corpus.store).expanduser())
-            store.check_files()
-            return Finding(f"corpus: store {store.folder}, {len(store.manifest['shards'])} shards")
-        from pipelines.preview_passages import read_documents
-
-        documents = read_documents(recipe, 1)
-        if not documents:
-            return Finding(
-                "corpus: no usable document in it", "run papermoth prepare to see why each was rejected"
-            )
-        first = documents[0]
-        return Finding(f"corpus: first document {first.title or first.key}, {len(first.text)} characters")
-    except InputError as fault:
-        return Finding(f"corpus: {fault.where}: {fault.given}", fault.do)
-
-
-def check_tokenizer(recipe: Recipe) -> Finding:
-    """The tokenizer loads and has what objective and corruptions need; one to train is only named."""
-    asked = recipe.tokenizer.train
-    if asked is not None:
-        return Finding(f"tokenizer: {asked.kind} of {asked.vocab_size}, to be trained on the corpus")
-    try:
-        from corruption.vocabulary import Vocabulary
-        from pipelines.preview_passages import find_tokenizer
-
-        tokenizer, note = find_tokenizer(recipe)
-        recipe.chain().check(Vocabulary.from_tokenizer(tokenizer), recipe.content_tokens())
-        return Finding(f"{note}, {len(tokenizer)} tokens")
-    except InputError as fault:
-        return Finding(f"{fault.where}: {fault.given}", fault.do)
-
-
-def check_tracking(recipe: Recipe) -> Finding:
-    """The tracking store answers; the default one is only made when a run needs it."""
-    uri = recipe.tracking.uri
-    if uri is None:
-        return Finding("tracking: runs/mlflow.db, made by the first run")
-    try:
-        from mlflow import MlflowClient
-
-        MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
-        return Finding(f"tracking: {uri} answers")
-    except Exception as fault:
-        return Finding(
-            f"tracking: {uri} does not answer ({_line(fault)})", "mend tracking.uri or start the server"
-        )
-
-
-def _line(fault: Exception) -> str:
-    return " ".join(str(fault).split())[:160] or type(fault).__name__

@@ -26,7 +26,7 @@ SURFACE = {
     "evaluate": {"RUN", "--log"},
     "export": {"RUN", "--out", "--log"},
     "recipes": {"NAME"},
-    "doctor": {"RECIPE", "--set"},
+    "doctor": {"RECIPE", "--set", "--address", "--cluster"},
 }
 
 
