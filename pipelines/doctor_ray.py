@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ def reached(address: str) -> tuple[Nodes | None, list[Finding]]:
     from pipelines.ray_session import RaySession
 
     found = [check_mode()]
+    if closed := check_door(address):
+        return None, [*found, closed]
     try:
         with RaySession(address) as session:
             session.start()
@@ -73,6 +76,18 @@ def check_mode() -> Finding:
     if said := os.environ.get("RAY_AUTH_MODE"):
         return Finding(f"RAY_AUTH_MODE is {said}")
     return Finding("RAY_AUTH_MODE is not set", "set it to the cluster's own mode: export RAY_AUTH_MODE=token")
+
+
+def check_door(address: str) -> Finding | None:
+    """Where an address names host and port, whether anybody listens: Ray itself would go on asking for minutes."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or "/" in address:
+        return None
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=10):
+            return None
+    except (OSError, OverflowError) as fault:
+        return Finding(f"--address {address}: nobody answers ({one_line(fault)})", "start the cluster or correct it")
 
 
 def living() -> tuple[Node, ...]:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.end_to_end.conftest import Made
 from tests.end_to_end.head import Head, outsider, ray_head
-from tests.end_to_end.tiny import digests, losses, runs_in
+from tests.end_to_end.tiny import digests, losses, runs_in, write_corpus, write_recipe
 
 ROOT = Path(__file__).parents[2]
 SEEN = """
@@ -65,6 +65,15 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_without_the_token_nothing_is_taken(head: Head, checkout: Path) -> None:
     done = submit(["ray", "job", "submit", "--address", head.dashboard, "--", "true"], checkout, outsider())
     assert done.returncode == 1 and "Missing authentication token" in done.stderr
+
+
+def test_the_doctor_asks_the_cluster_from_inside(head: Head, checkout: Path, tmp_path: Path) -> None:
+    write_recipe(checkout / "my-run.yaml", write_corpus(tmp_path / "corpus", documents=3), trainers=2)
+    words = ["ray", "job", "submit", "--address", head.dashboard, "--runtime-env", "runtime_env.yaml", "--"]
+    done = submit([*words, "papermoth", "doctor", "my-run.yaml", "--address", "auto"], checkout, head.environment())
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "ok RAY_AUTH_MODE is token" in done.stdout and "!! " not in done.stdout
+    assert "ok 1 node: the code runs, and each sees what the recipe reads" in done.stdout
 
 
 def test_a_submitted_run_eats_what_the_local_one_ate(

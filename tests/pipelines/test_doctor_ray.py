@@ -9,6 +9,7 @@ from pipelines.doctor_ray import (
     Nodes,
     answer_findings,
     asked,
+    check_door,
     check_mode,
     nodes_findings,
     places_of,
@@ -48,6 +49,12 @@ def test_the_mode_is_to_be_said(monkeypatch):
     assert str(check_mode()) == "ok RAY_AUTH_MODE is token"
 
 
+def test_a_port_where_nobody_listens_is_told_at_once():
+    nodes, found = reached("127.0.0.1:1")
+    assert nodes is None and found[-1].what.startswith("--address 127.0.0.1:1: nobody answers (") and found[-1].do
+    assert check_door("auto") is None and check_door("ray://head:10001") is None
+
+
 def test_no_cluster_is_one_line(monkeypatch):
     class Away:
         def __init__(self, address):
@@ -60,9 +67,9 @@ def test_no_cluster_is_one_line(monkeypatch):
             pass
 
     monkeypatch.setattr("pipelines.ray_session.RaySession", Away)
-    nodes, found = reached("10.0.0.1:6379")
+    nodes, found = reached("somewhere")
     assert nodes is None
-    assert found[-1].what == "--address 10.0.0.1:6379: Version mismatch: the cluster was started with Ray 2.9"
+    assert found[-1].what == "--address somewhere: Version mismatch: the cluster was started with Ray 2.9"
     assert found[-1].do
 
 
